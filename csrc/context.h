@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * context.h (L2) - what one thread of a live replicate carries, and how it is told to run and park.
+ *
+ * One word, the epoch, drives everything. Three of them make a window:
+ *
+ *   epoch % 3:   0 parked  ->  1 running in  ->  2 measured  ->  0 parked ...
+ *
+ * The controller (run.c) advances it; each thread looks every `batch` operations, and when it first
+ * sees a new epoch writes its operation count to its own context, for every epoch it skipped as
+ * well. Epoch 0 (mod 3) is also the request to park. All threads run before, during and after the
+ * measured interval, so nobody is measured against idle peers.
+ *
+ * Each pool's thread context begins with a pb_ctx; contexts are a sharing distance apart, written
+ * by their owner alone, and read by the controller only while the owner is parked.
+ */
+#ifndef PB_CONTEXT_H
+#define PB_CONTEXT_H
+
+#include "atomic.h"
+#include "base.h"
+#include "rng.h"
+
+typedef struct pb_workload pb_workload; /* workload.h */
+typedef struct pb_pattern pb_pattern;   /* pattern.h */
+typedef struct pb_ctx pb_ctx;
+
+/* Every acquire and every release has exactly one outcome. */
+typedef enum pb_outcome {
+    PB_LOCAL_HIT,   /* from this thread's own part; not counted one by one, but as what is left */
+    PB_SHARED_HIT,  /* from the shared part */
+    PB_CONSTRUCTED, /* made, because there was none */
+    PB_FAILED,      /* no object: the acquire is not an operation */
+    PB_ACQUIRES,    /* how many of the above */
+    PB_KEPT = PB_ACQUIRES, /* the pool has it again; not counted one by one, but as what is left */
+    PB_DESTROYED,          /* the pool could not keep it */
+    PB_OUTCOMES,
+} pb_outcome;
+
+enum { PB_PARKED = 0, PB_RUNNING_IN = 1, PB_MEASURED = 2, PB_PHASES = 3 };
+
+/* One per live replicate; shared by its threads and the controller. */
+typedef struct pb_control {
+    PB_ALIGNED pb_atomic_u32 epoch;   /* written by the controller, polled by all threads */
+    PB_ALIGNED pb_atomic_u32 parked;  /* threads that have parked since the last unpark */
+    PB_ALIGNED pb_atomic_u32 closing; /* 1: do not run again, return from the kernel */
+    uint32_t threads;                 /* constant */
+} pb_control;
+
+struct pb_ctx {
+    /* owner-written, hot */
+    uint64_t operations;             /* completed acquire ... release pairs */
+    uint64_t constructed, destroyed; /* objects, by this thread */
+    uint64_t outcomes[PB_OUTCOMES];  /* all but the two that are what is left */
+    uint64_t sink;                   /* results of `use` end here, so nothing can be elided */
+    uint64_t mark[PB_PHASES];        /* operations when the epoch was first seen, by phase */
+    uint32_t seen;                   /* last epoch seen */
+    pb_rng rng;                      /* placement and patterns */
+    /* written by the controller while this thread is parked */
+    uint32_t batch; /* operations between two looks at the epoch */
+    /* constant after attach */
+    pb_control *control;
+    const pb_workload *workload;
+    const pb_pattern *pattern;
+    int index; /* 0 ... threads-1; -1 for the controller's own context */
+};
+
+/* Slow path of pb_keep_running: marks, parks if asked, and returns false when the replicate ends.
+   Call it between operations, or from any wait, holding whatever is held. */
+bool pb_checkpoint(pb_ctx *ctx);
+
+/* Parks until the controller starts the first window; false when there will be none. */
+bool pb_park(pb_ctx *ctx);
+
+/* Sleeps `ns` of run time: time spent parked does not count. A park point. */
+void pb_sleep(pb_ctx *ctx, uint64_t ns);
+
+/* False when the kernel has to return. One load of a line nobody writes during a window. */
+PB_INLINE bool pb_keep_running(pb_ctx *ctx)
+{
+    /* relaxed: only a hint that there is news; pb_checkpoint reads again with acquire */
+    if (PB_LIKELY(pb_load_relaxed_u32(&ctx->control->epoch) == ctx->seen))
+        return true;
+    return pb_checkpoint(ctx);
+}
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pattern.h (L2) - who acquires and releases when: the loop a kernel consists of.
+ *
+ * A pattern is an always_inline function over two functions of a pool and a workload, all
+ * constants. It returns when the replicate ends. pb_acquire and pb_release below are the only ways
+ * into a pool; they see to it that every object passes the barrier and every outcome is counted.
+ */
+#ifndef PB_PATTERN_H
+#define PB_PATTERN_H
+
+#include "base.h"
+#include "context.h"
+#include "param.h"
+#include "workload.h"
+
+enum { PB_PATTERN_ARGS = 6 };
+
+struct pb_pattern {
+    int64_t arg[PB_PATTERN_ARGS]; /* meaning: the pattern's own enum */
+};
+
+typedef struct pb_got {
+    void *object;   /* NULL: how says why */
+    pb_outcome how; /* PB_LOCAL_HIT ... PB_FAILED */
+} pb_got;
+
+/* The two functions of a pool that kernels call; always constants. */
+typedef struct pb_pool_calls {
+    pb_got (*acquire)(pb_ctx *ctx, const pb_workload w);
+    pb_outcome (*release)(pb_ctx *ctx, void *object, const pb_workload w);
+} pb_pool_calls;
+
+/* An object behind the barrier, or NULL, counted as failed: then there is no operation. */
+PB_INLINE void *pb_acquire(pb_ctx *ctx, const pb_pool_calls pool, const pb_workload w)
+{
+    const pb_got got = pool.acquire(ctx, w);
+    if (got.how != PB_LOCAL_HIT) /* folded away where the pool's answer is a constant */
+        ctx->outcomes[got.how]++;
+    return got.object;
+}
+
+PB_INLINE void pb_release(pb_ctx *ctx, void *object, const pb_pool_calls pool, const pb_workload w)
+{
+    const pb_outcome how = pool.release(ctx, pb_launder(object), w);
+    if (how != PB_KEPT)
+        ctx->outcomes[how]++;
+}
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * pool.h (L3) - what a pool is, and the macro that makes kernels of it.
+ *
+ * A pool file defines, all static:
+ *
+ *   NAME_open, NAME_close     the shared part; close destroys every idle object
+ *   NAME_attach, NAME_detach  one thread's part, called on that thread; detach loses nothing
+ *   NAME_idle                 objects idle now: of one thread's part, or (NULL) of the shared part
+ *   NAME_acquire, NAME_release  always_inline; the only functions a kernel calls
+ *
+ * and ends with PB_DEFINE_POOL(NAME). Its thread context is a struct that begins with a pb_ctx.
+ * Contract: DESIGN is kept by tests/c/test_pools.c for every pool of the list: constructed =
+ * destroyed + idle + held at every quiet point, nothing held twice, a full pool destroys what it
+ * cannot keep, constructors run outside locks unless a parameter asks for the opposite.
+ */
+#ifndef PB_POOL_H
+#define PB_POOL_H
+
+#include "base.h"
+#include "context.h"
+#include "param.h"
+#include "pattern.h"
+#include "patterns.def"
+#include "workload.h"
+#include "workloads.def"
+
+typedef struct pb_pool pb_pool;         /* each pool file completes its own */
+typedef void (*pb_kernel)(pb_ctx *ctx); /* runs until the replicate ends */
+
+#define PB_WORKLOAD_INDEX(unused, name, ...) PB_WORKLOAD_##name,
+enum { PB_WORKLOADS(PB_WORKLOAD_INDEX, ) PB_WORKLOAD_COUNT };
+#define PB_PATTERN_INDEX(unused, name, ...) PB_PATTERN_##name,
+enum { PB_PATTERNS(PB_PATTERN_INDEX, ) PB_PATTERN_COUNT };
+
+typedef struct pb_pool_class {
+    size_t ctx_size; /* of the pool's thread context */
+    pb_status (*open)(pb_pool **pool, const pb_params *params, int threads);
+    void (*close)(pb_pool *pool, pb_ctx *ctx);
+    pb_status (*attach)(pb_pool *pool, pb_ctx *ctx);
+    void (*detach)(pb_pool *pool, pb_ctx *ctx);
+    uint64_t (*idle)(const pb_pool *pool, const pb_ctx *ctx);
+    pb_got (*acquire)(pb_ctx *ctx, const pb_workload w); /* for tests: kernels inline it */
+    pb_outcome (*release)(pb_ctx *ctx, void *object, const pb_workload w);
+    const pb_kernel (*kernels)[PB_PATTERN_COUNT]; /* [workload][pattern] */
+} pb_pool_class;
+
+/* At release, for an object the pool means to keep; outside any lock. */
+PB_INLINE void pb_reset_at_release(pb_ctx *ctx, void *object, const pb_workload w)
+{
+    if (w.args.extras & PB_RESET_ON_RELEASE)
+        pb_reset(ctx, object, w);
+}
+
+/* At acquire, for an object that was used before; outside any lock. */
+PB_INLINE void pb_reset_at_acquire(pb_ctx *ctx, void *object, const pb_workload w)
+{
+    if (w.args.extras & PB_RESET_ON_ACQUIRE)
+        pb_reset(ctx, object, w);
+}
+
+/* A fresh object for a miss. */
+PB_INLINE pb_got pb_got_constructed(pb_ctx *ctx, const pb_workload w)
+{
+    void *object = pb_construct(ctx, w);
+    return (pb_got){object, PB_LIKELY(object != NULL) ? PB_CONSTRUCTED : PB_FAILED};
+}
+
+/* In a kernel the workload's functions are constants, so that calls through them are inlined. */
+#define PB_INLINE_WORKLOAD(w, name) \
+    w.construct = name##_construct; \
+    w.reset = name##_reset;         \
+    w.use = name##_use;             \
+    w.destroy = name##_destroy
+
+#define PB_KERNEL(pool, object, pattern, ...)                                   \
+    static PB_NOINLINE void kernel_##pool##_##object##_##pattern(pb_ctx *ctx)   \
+    {                                                                           \
+        pb_workload w = *ctx->workload;                                         \
+        PB_INLINE_WORKLOAD(w, object);                                          \
+        pattern##_run(ctx, (pb_pool_calls){pool##_acquire, pool##_release}, w); \
+    }
+#define PB_KERNEL_ENTRY(pool, object, pattern, ...) kernel_##pool##_##object##_##pattern,
+#define PB_KERNELS_OF(pool, object, ...)            PB_PATTERNS(PB_KERNEL, pool, object)
+#define PB_KERNEL_ROW(pool, object, ...)            {PB_PATTERNS(PB_KERNEL_ENTRY, pool, object)},
+
+#define PB_DEFINE_POOL(name)                                                                  \
+    PB_WORKLOADS(PB_KERNELS_OF, name)                                                         \
+    static const pb_kernel name##_kernels[PB_WORKLOAD_COUNT][PB_PATTERN_COUNT] = {            \
+        PB_WORKLOADS(PB_KERNEL_ROW, name)};                                                   \
+    const pb_pool_class pb_##name##_pool = {sizeof(name##_ctx), name##_open,    name##_close, \
+                                            name##_attach,      name##_detach,  name##_idle,  \
+                                            name##_acquire,     name##_release, name##_kernels}
+
+#endif
