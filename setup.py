@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import platform
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -10,6 +12,8 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 HERE = Path(__file__).parent
+if not sys.platform.startswith("linux") or platform.libc_ver()[0] != "glibc":
+    sys.exit("poolbench needs Linux with glibc: its pools sleep on futexes and count its malloc")
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion"]
 # Mixing int and size_t counts is safe here and -Wsign-conversion would bury the rest.
 WARNINGS += ["-Wno-sign-conversion"]
@@ -18,10 +22,14 @@ FLAGS = ["-std=c11", "-O2", "-g", "-pthread", "-fvisibility=hidden"]
 ALIGN = ["-falign-functions=64", "-falign-loops=32"]
 
 
+COUNTER = "csrc/count_malloc.c"  # the counting allocator: a shared object of its own
+
+
 def c_sources() -> list[str]:
     """Every C file of the core, relative to this directory."""
     found = [*HERE.glob("csrc/*.c"), *HERE.glob("csrc/pools/*.c")]
-    return sorted(str(path.relative_to(HERE)) for path in found)
+    names = sorted(str(path.relative_to(HERE)) for path in found)
+    return [name for name in names if name != COUNTER]
 
 
 class ParallelBuild(build_ext):
@@ -50,9 +58,18 @@ class ParallelBuild(build_ext):
         Path(linked).parent.mkdir(parents=True, exist_ok=True)
         self.compiler.link_shared_object(objects, linked, extra_postargs=["-pthread", *flags])
 
+    def get_ext_filename(self, fullname: str) -> str:
+        """The counting allocator is no Python module: it has one name for every interpreter."""
+        if fullname.endswith("_count"):
+            return os.path.join(*fullname.split(".")) + ".so"
+        return str(super().get_ext_filename(fullname))
+
 
 headers = [str(path.relative_to(HERE)) for path in HERE.glob("csrc/**/*.[hd]*")]
 setup(
-    ext_modules=[Extension("poolbench._core", c_sources(), depends=headers)],
+    ext_modules=[
+        Extension("poolbench._core", c_sources(), depends=headers),
+        Extension("poolbench._count", [COUNTER], depends=headers),
+    ],
     cmdclass={"build_ext": ParallelBuild},
 )

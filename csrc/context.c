@@ -2,6 +2,7 @@
 #include "context.h"
 
 #include <limits.h>
+#include <stdlib.h>
 
 #include "clock.h"
 #include "thread.h"
@@ -11,6 +12,16 @@ static void mark_epochs(pb_ctx *ctx, uint32_t epoch)
 {
     while (ctx->seen != epoch)
         ctx->mark[++ctx->seen % PB_PHASES] = ctx->operations;
+}
+
+static void shift_heap(pb_ballast *b)
+{
+    if (b->size == 0)
+        return;
+    if (b->used == PB_BALLAST)
+        while (b->used > 0)
+            free(b->block[--b->used]);
+    b->block[b->used++] = malloc(b->size); /* NULL is no harm: nothing is shifted */
 }
 
 bool pb_park(pb_ctx *ctx)
@@ -25,7 +36,11 @@ bool pb_park(pb_ctx *ctx)
      */
     while (pb_load_acquire_u32(&control->epoch) == epoch)
         pb_futex_wait(&control->epoch, epoch, 0);
-    return pb_checkpoint(ctx);
+    shift_heap(ctx->ballast);
+    /* The new epoch is left to be seen after one batch: a pass of exactly one batch is an epoch
+       that has already moved on to `parked` (pb_run_pass in run.c). acquire: pairs with the release
+       in close_step of run.c */
+    return pb_load_acquire_u32(&control->closing) == 0;
 }
 
 bool pb_checkpoint(pb_ctx *ctx)
@@ -33,14 +48,18 @@ bool pb_checkpoint(pb_ctx *ctx)
     /* acquire: pairs with the release in advance() of run.c */
     mark_epochs(ctx, pb_load_acquire_u32(&ctx->control->epoch));
     /* acquire: pairs with the release in pb_run_close; the epoch moved after it */
-    if (pb_load_acquire_u32(&ctx->control->closing))
+    if (pb_load_acquire_u32(&ctx->control->closing)) {
+        ctx->seen--; /* every later look is news again, also after a wait inside an operation */
         return false;
+    }
     return ctx->seen % PB_PHASES == PB_PARKED ? pb_park(ctx) : true;
 }
 
 void pb_sleep(pb_ctx *ctx, uint64_t ns)
 {
     enum { SLICE_NS = 2000000 };
+    if (ctx->control->untimed)
+        return;
     uint64_t now = pb_now_ns();
     uint64_t end = now + ns;
     while (now < end) {

@@ -19,9 +19,11 @@
 
 #include "atomic.h"
 #include "base.h"
+#include "param.h"
 #include "rng.h"
 
 typedef struct pb_workload pb_workload; /* workload.h */
+typedef struct pb_args pb_args;         /* workload.h */
 typedef struct pb_pattern pb_pattern;   /* pattern.h */
 typedef struct pb_ctx pb_ctx;
 
@@ -34,6 +36,7 @@ typedef enum pb_outcome {
     PB_ACQUIRES,    /* how many of the above */
     PB_KEPT = PB_ACQUIRES, /* the pool has it again; not counted one by one, but as what is left */
     PB_DESTROYED,          /* the pool could not keep it */
+    PB_REFUSED,            /* it was not out: released twice, or never acquired */
     PB_OUTCOMES,
 } pb_outcome;
 
@@ -45,12 +48,26 @@ typedef struct pb_control {
     PB_ALIGNED pb_atomic_u32 parked;  /* threads that have parked since the last unpark */
     PB_ALIGNED pb_atomic_u32 closing; /* 1: do not run again, return from the kernel */
     uint32_t threads;                 /* constant */
+    bool untimed;                     /* constant; true: only counted, sleeps are left out */
 } pb_control;
+
+enum { PB_BALLAST = 64, PB_BALLAST_BYTES = 65536 };
+
+/* Blocks of the object's size that a thread allocates, one more before each window, so that the
+   next object of that size lies elsewhere. Where a block begins within a cache line can change the
+   cost of zeroing it by a sixth; so one process meets all of it, and its mean is not the luck of
+   one draw. */
+typedef struct pb_ballast {
+    void *block[PB_BALLAST];
+    uint32_t used; /* when all are, everything is freed and it begins anew */
+    size_t size;   /* 0: none, for objects above PB_BALLAST_BYTES or of unknown size */
+} pb_ballast;
 
 struct pb_ctx {
     /* owner-written, hot */
     uint64_t operations;             /* completed acquire ... release pairs */
     uint64_t constructed, destroyed; /* objects, by this thread */
+    uint64_t trimmed;                /* of destroyed: idle objects given back by a trim */
     uint64_t outcomes[PB_OUTCOMES];  /* all but the two that are what is left */
     uint64_t sink;                   /* results of `use` end here, so nothing can be elided */
     uint64_t mark[PB_PHASES];        /* operations when the epoch was first seen, by phase */
@@ -59,8 +76,11 @@ struct pb_ctx {
     /* written by the controller while this thread is parked */
     uint32_t batch; /* operations between two looks at the epoch */
     /* constant after attach */
+    void **held; /* room for as many objects as the pattern holds at once */
+    pb_ballast *ballast;
     pb_control *control;
     const pb_workload *workload;
+    const pb_params *params; /* the pool's */
     const pb_pattern *pattern;
     int index; /* 0 ... threads-1; -1 for the controller's own context */
 };
@@ -72,7 +92,8 @@ bool pb_checkpoint(pb_ctx *ctx);
 /* Parks until the controller starts the first window; false when there will be none. */
 bool pb_park(pb_ctx *ctx);
 
-/* Sleeps `ns` of run time: time spent parked does not count. A park point. */
+/* Sleeps `ns` of run time: time spent parked does not count. A park point. Where nothing is timed
+   it returns at once, so that a counted pass is exactly as many operations as asked for. */
 void pb_sleep(pb_ctx *ctx, uint64_t ns);
 
 /* False when the kernel has to return. One load of a line nobody writes during a window. */

@@ -18,6 +18,9 @@ typedef struct pb_usage {
 /* Sums over all threads of this process since it started. */
 void pb_usage_read(pb_usage *out);
 
+/* What happened between two readings; the peak is the later one. */
+pb_usage pb_usage_between(const pb_usage *before, const pb_usage *after);
+
 /* Zeroed memory that begins on, and is rounded up to, a sharing distance; NULL when there is none.
    Give back with free(). */
 void *pb_new_padded(size_t size);

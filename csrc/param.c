@@ -12,8 +12,11 @@ void pb_params_init(pb_params *p, const pb_param *described, int count)
     if (count == 1 && described[0].name == NULL) /* PB_NO_PARAMS */
         count = 0;
     *p = (pb_params){.described = described, .count = count};
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
         p->value[i] = described[i].initial;
+        if (described[i].kind == PB_TEXT_KIND)
+            (void)snprintf(p->text[i], PB_TEXT_BYTES, "%s", described[i].choices);
+    }
 }
 
 static int find(const pb_params *p, const char *name)
@@ -54,6 +57,10 @@ pb_status pb_params_set(pb_params *p, const char *name, int64_t value, pb_error 
     if (i < 0)
         return unknown(p, name, error);
     const pb_param *d = &p->described[i];
+    if (d->kind == PB_TEXT_KIND) {
+        (void)snprintf(error->text, sizeof error->text, "%s=%" PRId64 ": not a text", name, value);
+        return PB_BAD_VALUE;
+    }
     if (d->kind == PB_CHOICE_KIND) {
         (void)snprintf(error->text, sizeof error->text, "%s=%" PRId64 ": choose from %s", name,
                        value, d->choices);
@@ -75,6 +82,15 @@ pb_status pb_params_set_text(pb_params *p, const char *name, const char *text, p
     if (i < 0)
         return unknown(p, name, error);
     const pb_param *d = &p->described[i];
+    if (d->kind == PB_TEXT_KIND) {
+        if (strlen(text) < PB_TEXT_BYTES) {
+            memcpy(p->text[i], text, strlen(text) + 1);
+            return PB_OK;
+        }
+        (void)snprintf(error->text, sizeof error->text, "%s=%.100s...: longer than %d bytes", name,
+                       text, PB_TEXT_BYTES - 1);
+        return PB_BAD_VALUE;
+    }
     const int chosen = d->kind == PB_CHOICE_KIND ? choice_index(d->choices, text) : -1;
     if (chosen < 0) {
         (void)snprintf(error->text, sizeof error->text, "%s=%s: %s%s", name, text,
@@ -90,4 +106,11 @@ int64_t pb_params_get(const pb_params *p, const char *name)
     const int i = find(p, name);
     assert(i >= 0);
     return p->value[i];
+}
+
+const char *pb_params_text(const pb_params *p, const char *name)
+{
+    const int i = find(p, name);
+    assert(i >= 0);
+    return p->text[i];
 }

@@ -10,13 +10,14 @@
 
 #include "base.h"
 
-enum { PB_PARAMS_MAX = 12 };
+enum { PB_PARAMS_MAX = 12, PB_TEXT_BYTES = 512 };
 
 typedef enum pb_param_kind {
     PB_COUNT_KIND,
     PB_SIZE_KIND,
     PB_TIME_KIND,
-    PB_CHOICE_KIND
+    PB_CHOICE_KIND,
+    PB_TEXT_KIND,
 } pb_param_kind;
 
 typedef struct pb_param {
@@ -40,22 +41,27 @@ typedef struct pb_param {
 /* For a list line that has none. */
 #define PB_NO_PARAMS {NULL, PB_COUNT_KIND, 0, 0, 0, NULL, NULL}
 
+/* A text, such as a file; `choices` holds its default. */
+#define PB_TEXT(name, initial, summary) {name, PB_TEXT_KIND, 0, 0, 0, initial, summary}
+
 typedef struct pb_params {
     const pb_param *described; /* the list line's parameters */
     int count;
     int64_t value[PB_PARAMS_MAX];
+    char text[PB_PARAMS_MAX][PB_TEXT_BYTES]; /* of those of PB_TEXT_KIND */
 } pb_params;
 
 /* Fills `p` with the defaults of `count` described parameters. */
 void pb_params_init(pb_params *p, const pb_param *described, int count);
 
-/* Sets one by name: from a number, or for choices from text. PB_BAD_VALUE with a sentence that
-   names the value and the choices. */
+/* Sets one by name: from a number, or for choices and texts from text. PB_BAD_VALUE with a sentence
+   that names the value and the choices. */
 pb_status pb_params_set(pb_params *p, const char *name, int64_t value, pb_error *error);
 pb_status pb_params_set_text(pb_params *p, const char *name, const char *text, pb_error *error);
 
 /* The value of a parameter that the list line has; asking for another is our own mistake (asserts).
  */
 int64_t pb_params_get(const pb_params *p, const char *name);
+const char *pb_params_text(const pb_params *p, const char *name);
 
 #endif

@@ -18,6 +18,7 @@ enum { PB_PATTERN_ARGS = 6 };
 
 struct pb_pattern {
     int64_t arg[PB_PATTERN_ARGS]; /* meaning: the pattern's own enum */
+    uint64_t live;                /* objects one thread may hold at once */
 };
 
 typedef struct pb_got {
@@ -27,22 +28,24 @@ typedef struct pb_got {
 
 /* The two functions of a pool that kernels call; always constants. */
 typedef struct pb_pool_calls {
-    pb_got (*acquire)(pb_ctx *ctx, const pb_workload w);
-    pb_outcome (*release)(pb_ctx *ctx, void *object, const pb_workload w);
+    pb_got (*acquire)(pb_ctx *ctx, const pb_functions *w, const pb_args *args);
+    pb_outcome (*release)(pb_ctx *ctx, void *object, const pb_functions *w, const pb_args *args);
 } pb_pool_calls;
 
 /* An object behind the barrier, or NULL, counted as failed: then there is no operation. */
-PB_INLINE void *pb_acquire(pb_ctx *ctx, const pb_pool_calls pool, const pb_workload w)
+PB_INLINE void *pb_acquire(pb_ctx *ctx, const pb_pool_calls pool, const pb_functions *w,
+                           const pb_args *args)
 {
-    const pb_got got = pool.acquire(ctx, w);
+    const pb_got got = pool.acquire(ctx, w, args);
     if (got.how != PB_LOCAL_HIT) /* folded away where the pool's answer is a constant */
         ctx->outcomes[got.how]++;
     return got.object;
 }
 
-PB_INLINE void pb_release(pb_ctx *ctx, void *object, const pb_pool_calls pool, const pb_workload w)
+PB_INLINE void pb_release(pb_ctx *ctx, void *object, const pb_pool_calls pool,
+                          const pb_functions *w, const pb_args *args)
 {
-    const pb_outcome how = pool.release(ctx, pb_launder(object), w);
+    const pb_outcome how = pool.release(ctx, pb_launder(object), w, args);
     if (how != PB_KEPT)
         ctx->outcomes[how]++;
 }

@@ -10,7 +10,7 @@
  *   NAME_acquire, NAME_release  always_inline; the only functions a kernel calls
  *
  * and ends with PB_DEFINE_POOL(NAME). Its thread context is a struct that begins with a pb_ctx.
- * Contract: DESIGN is kept by tests/c/test_pools.c for every pool of the list: constructed =
+ * The contract, which tests/c/test_pools.c holds every pool of the list to: constructed =
  * destroyed + idle + held at every quiet point, nothing held twice, a full pool destroys what it
  * cannot keep, constructors run outside locks unless a parameter asks for the opposite.
  */
@@ -40,45 +40,59 @@ typedef struct pb_pool_class {
     pb_status (*attach)(pb_pool *pool, pb_ctx *ctx);
     void (*detach)(pb_pool *pool, pb_ctx *ctx);
     uint64_t (*idle)(const pb_pool *pool, const pb_ctx *ctx);
-    pb_got (*acquire)(pb_ctx *ctx, const pb_workload w); /* for tests: kernels inline it */
-    pb_outcome (*release)(pb_ctx *ctx, void *object, const pb_workload w);
+    pb_got (*acquire)(pb_ctx *ctx, const pb_functions *w,
+                      const pb_args *args); /* for tests: kernels inline it */
+    pb_outcome (*release)(pb_ctx *ctx, void *object, const pb_functions *w, const pb_args *args);
     const pb_kernel (*kernels)[PB_PATTERN_COUNT]; /* [workload][pattern] */
 } pb_pool_class;
 
 /* At release, for an object the pool means to keep; outside any lock. */
-PB_INLINE void pb_reset_at_release(pb_ctx *ctx, void *object, const pb_workload w)
+PB_INLINE void pb_reset_at_release(pb_ctx *ctx, void *object, const pb_functions *w,
+                                   const pb_args *args)
 {
-    if (w.args.extras & PB_RESET_ON_RELEASE)
-        pb_reset(ctx, object, w);
+    if (args->extras & PB_RESET_ON_RELEASE)
+        pb_reset(ctx, object, w, args);
 }
 
 /* At acquire, for an object that was used before; outside any lock. */
-PB_INLINE void pb_reset_at_acquire(pb_ctx *ctx, void *object, const pb_workload w)
+PB_INLINE void pb_reset_at_acquire(pb_ctx *ctx, void *object, const pb_functions *w,
+                                   const pb_args *args)
 {
-    if (w.args.extras & PB_RESET_ON_ACQUIRE)
-        pb_reset(ctx, object, w);
+    if (args->extras & PB_RESET_ON_ACQUIRE)
+        pb_reset(ctx, object, w, args);
 }
 
 /* A fresh object for a miss. */
-PB_INLINE pb_got pb_got_constructed(pb_ctx *ctx, const pb_workload w)
+PB_INLINE pb_got pb_got_constructed(pb_ctx *ctx, const pb_functions *w, const pb_args *args)
 {
-    void *object = pb_construct(ctx, w);
+    void *object = pb_construct(ctx, w, args);
     return (pb_got){object, PB_LIKELY(object != NULL) ? PB_CONSTRUCTED : PB_FAILED};
 }
 
-/* In a kernel the workload's functions are constants, so that calls through them are inlined. */
-#define PB_INLINE_WORKLOAD(w, name) \
-    w.construct = name##_construct; \
-    w.reset = name##_reset;         \
-    w.use = name##_use;             \
-    w.destroy = name##_destroy
+#define PB_TABLE_OF(unused, name, ...) \
+    static const pb_functions name##_functions = PB_FUNCTIONS(name);
+PB_WORKLOADS(PB_TABLE_OF, )
 
-#define PB_KERNEL(pool, object, pattern, ...)                                   \
-    static PB_NOINLINE void kernel_##pool##_##object##_##pattern(pb_ctx *ctx)   \
-    {                                                                           \
-        pb_workload w = *ctx->workload;                                         \
-        PB_INLINE_WORKLOAD(w, object);                                          \
-        pattern##_run(ctx, (pb_pool_calls){pool##_acquire, pool##_release}, w); \
+/* A kernel stands twice. In the plain form all optional behaviour of workload and pattern is known
+   to be absent, so that a 1 ns operation does not pay for tests it never needs; the other form
+   tests. */
+#define PB_KERNEL(pool, object, way, ...)                                                    \
+    static PB_NOINLINE void kernel_##pool##_##object##_##way##_plain(pb_ctx *ctx)            \
+    {                                                                                        \
+        pb_args args = *ctx->workload->args;                                                 \
+        args.extras = 0;                                                                     \
+        way##_run(ctx, (pb_pool_calls){pool##_acquire, pool##_release}, &object##_functions, \
+                  &args, way##_plain(*ctx->pattern));                                        \
+    }                                                                                        \
+    static PB_NOINLINE void kernel_##pool##_##object##_##way(pb_ctx *ctx)                    \
+    {                                                                                        \
+        if (ctx->workload->args->extras == 0 && way##_is_plain(ctx->pattern)) {              \
+            kernel_##pool##_##object##_##way##_plain(ctx);                                   \
+            return;                                                                          \
+        }                                                                                    \
+        const pb_args args = *ctx->workload->args;                                           \
+        way##_run(ctx, (pb_pool_calls){pool##_acquire, pool##_release}, &object##_functions, \
+                  &args, *ctx->pattern);                                                     \
     }
 #define PB_KERNEL_ENTRY(pool, object, pattern, ...) kernel_##pool##_##object##_##pattern,
 #define PB_KERNELS_OF(pool, object, ...)            PB_PATTERNS(PB_KERNEL, pool, object)

@@ -10,7 +10,9 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <limits.h>
 #include <signal.h>
+#include <stdio.h>
 
 #include "clock.h"
 #include "registry.h"
@@ -81,7 +83,7 @@ static PyObject *build_info(PyObject *module, PyObject *unused)
 /* One parameter as (name, kind, default, low, high, choices or None, summary). */
 static PyObject *describe_param(const pb_param *p)
 {
-    static const char *const kinds[] = {"count", "size", "time", "choice"};
+    static const char *const kinds[] = {"count", "size", "time", "choice", "text"};
     return Py_BuildValue("(ssLLLzs)", p->name, kinds[p->kind], (long long)p->initial,
                          (long long)p->low, (long long)p->high, p->choices, p->summary);
 }
@@ -99,7 +101,8 @@ static PyObject *describe_params(const pb_described *d)
     return list;
 }
 
-/* One list line as (name, summary, extra, params); extra: traits of a pool, `enters` of a workload.
+/* One list line as (name, summary, extra, params); extra: traits of a pool, (traits, enters) of a
+ * workload.
  */
 static int append_line(PyObject *list, const pb_described *d, PyObject *extra)
 {
@@ -112,11 +115,36 @@ static int append_line(PyObject *list, const pb_described *d, PyObject *extra)
     return failed;
 }
 
+/* Names of the bits of `traits`, lowest first, as "a|b|". */
+static PyObject *trait_names(uint32_t traits, const char *const *names, int count)
+{
+    char text[256] = "";
+    size_t used = 0;
+    for (int i = 0; i < count; i++)
+        if (traits >> i & 1 && used < sizeof text)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s|", names[i]);
+    return PyUnicode_FromString(text);
+}
+
+static PyObject *pool_traits(uint32_t traits)
+{
+    static const char *const names[] = {"holds_many", "remote_release", "constructs_always",
+                                        "in_place"};
+    return trait_names(traits, names, 4);
+}
+
+/* (traits, enters) of a workload. */
+static PyObject *describe_traits(const pb_workload_entry *w)
+{
+    static const char *const names[] = {"placeable"};
+    return Py_BuildValue("(Ns)", trait_names(w->traits, names, 1), w->enters);
+}
+
 static PyObject *list_pools(void)
 {
     PyObject *list = PyList_New(0);
     for (int i = 0; list && i < PB_POOL_COUNT; i++)
-        if (append_line(list, &pb_pools[i].is, PyLong_FromUnsignedLong(pb_pools[i].traits)) < 0)
+        if (append_line(list, &pb_pools[i].is, pool_traits(pb_pools[i].traits)) < 0)
             Py_CLEAR(list);
     return list;
 }
@@ -125,8 +153,7 @@ static PyObject *list_workloads(void)
 {
     PyObject *list = PyList_New(0);
     for (int i = 0; list && i < PB_WORKLOAD_COUNT; i++)
-        if (append_line(list, &pb_workloads[i].is, PyUnicode_FromString(pb_workloads[i].enters)) <
-            0)
+        if (append_line(list, &pb_workloads[i].is, describe_traits(&pb_workloads[i])) < 0)
             Py_CLEAR(list);
     return list;
 }
@@ -158,12 +185,17 @@ static PyObject *calibrate(PyObject *module, PyObject *unused)
     return Py_BuildValue("(Kd)", (unsigned long long)spin, cost);
 }
 
-static PyObject *die_with_parent(PyObject *module, PyObject *args)
+static PyObject *become_worker(PyObject *module, PyObject *args)
 {
     (void)module;
-    int parent = 0;
-    if (!PyArg_ParseTuple(args, "i:die_with_parent", &parent))
+    long parent = 0;
+    if (!PyArg_ParseTuple(args, "l:become_worker", &parent))
         return NULL;
+    if (parent <= 0 || parent > INT_MAX) {
+        PyErr_Format(PyExc_ValueError, "parent=%ld is no process", parent);
+        return NULL;
+    }
+    (void)signal(SIGINT, SIG_IGN); /* cannot fail for SIGINT */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
         return PyErr_SetFromErrno(PyExc_OSError);
     if (getppid() != parent) /* it died before the line above: nobody will signal us */
@@ -181,17 +213,19 @@ static PyMethodDef methods[] = {
     {"calibrate", calibrate, METH_NOARGS,
      "calibrate()\n--\n\nMeasure (spin iterations per millisecond, nanoseconds of one clock "
      "read)."},
-    {"die_with_parent", die_with_parent, METH_VARARGS,
-     "die_with_parent(pid)\n--\n\nAsk the kernel to kill this process when its parent, `pid`, "
-     "dies."},
+    {"become_worker", become_worker, METH_VARARGS,
+     "become_worker(parent)\n--\n\nIgnore Ctrl-C, and die when the process `parent` dies."},
     {"open", (PyCFunction)(void (*)(void))pb_py_open, METH_VARARGS | METH_KEYWORDS,
      "open(pool, workload, pattern, *, threads, seed, spin, cpus, pool_params, workload_params, "
-     "pattern_params)\n--\n\nOpen a live replicate, parked; return its handle."},
+     "pattern_params, memory, counted)\n--\n\nOpen a live replicate, parked; return its handle."},
     {"warm", pb_py_warm, METH_VARARGS,
      "warm(run, seconds)\n--\n\nRun unmeasured and calibrate; return (operations/s, batch)."},
     {"window", pb_py_window, METH_VARARGS,
      "window(run, seconds)\n--\n\nRun one window; return (start_ns, ns, cpu_ns, operations per "
-     "thread)."},
+     "thread, (minor faults, major faults, voluntary, involuntary switches))."},
+    {"count_pass", pb_py_count_pass, METH_VARARGS,
+     "count_pass(run, attempts)\n--\n\nRun exactly so many attempts per thread, untimed; return a "
+     "dict of counts."},
     {"close", pb_py_close, METH_VARARGS,
      "close(run)\n--\n\nClose the replicate; return its account, a dict of counts."},
     {NULL, NULL, 0, NULL},

@@ -21,6 +21,7 @@ PyObject *pb_raise(PyObject *module, pb_status status, const pb_error *error);
 PyObject *pb_py_open(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *pb_py_warm(PyObject *module, PyObject *args);
 PyObject *pb_py_window(PyObject *module, PyObject *args);
+PyObject *pb_py_count_pass(PyObject *module, PyObject *args);
 PyObject *pb_py_close(PyObject *module, PyObject *args);
 
 #endif

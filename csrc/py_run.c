@@ -8,6 +8,7 @@
  */
 #include "py_module.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,17 +50,45 @@ static PyObject *bad_name(const char *kind, const char *name)
     return PyErr_Format(PyExc_ValueError, "unknown %s '%s'", kind, name);
 }
 
+/* A Python int as a number in [low, high]; -1 with a ValueError that names it otherwise. */
+static int parse_number(PyObject *value, const char *name, long long low, long long high,
+                        long long *out)
+{
+    int overflow = 0;
+    if (!PyLong_Check(value)) {
+        PyErr_Format(PyExc_TypeError, "%s is an int", name);
+        return -1;
+    }
+    *out = PyLong_AsLongLongAndOverflow(value, &overflow);
+    if (!overflow && !PyErr_Occurred() && *out >= low && *out <= high)
+        return 0;
+    PyErr_Clear();
+    PyErr_Format(PyExc_ValueError, "%s=%S is out of range %lld ... %lld", name, value, low, high);
+    return -1;
+}
+
+/* A new bytes object with the UTF-8 of a str without NUL; NULL with an exception set. */
+static PyObject *parse_text(PyObject *value)
+{
+    PyObject *bytes = PyUnicode_AsUTF8String(value);
+    if (bytes && (Py_ssize_t)strlen(PyBytes_AsString(bytes)) != PyBytes_Size(bytes)) {
+        PyErr_SetString(PyExc_ValueError, "a name or text contains a NUL character");
+        Py_CLEAR(bytes);
+    }
+    return bytes;
+}
+
 /* Sets one parameter from a Python int or str. */
 static pb_status set_param(pb_params *params, PyObject *key, PyObject *value, pb_error *error)
 {
     pb_status status = PB_BAD_VALUE;
-    PyObject *name = PyUnicode_AsUTF8String(key);
-    PyObject *text = name && PyUnicode_Check(value) ? PyUnicode_AsUTF8String(value) : NULL;
+    PyObject *name = parse_text(key);
+    PyObject *text = name && PyUnicode_Check(value) ? parse_text(value) : NULL;
     if (text) {
         status = pb_params_set_text(params, PyBytes_AsString(name), PyBytes_AsString(text), error);
     } else if (name && PyLong_Check(value)) {
-        const long long number = PyLong_AsLongLong(value);
-        if (!PyErr_Occurred())
+        long long number;
+        if (parse_number(value, PyBytes_AsString(name), LLONG_MIN, LLONG_MAX, &number) == 0)
             status = pb_params_set(params, PyBytes_AsString(name), number, error);
     } else if (!PyErr_Occurred()) {
         PyErr_SetString(PyExc_TypeError, "parameter values are int or str");
@@ -108,14 +137,11 @@ static int parse_cpus(handle *h, PyObject *sequence)
     }
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *item = PySequence_GetItem(sequence, i);
-        const long cpu = item ? PyLong_AsLong(item) : -1;
+        long long cpu = 0;
+        const int failed = item ? parse_number(item, "CPU", 0, 1023, &cpu) : -1;
         Py_XDECREF(item);
-        if (PyErr_Occurred())
+        if (failed)
             return -1;
-        if (cpu < 0 || cpu > 1023) {
-            PyErr_Format(PyExc_ValueError, "CPU %ld is out of range 0 ... 1023", cpu);
-            return -1;
-        }
         h->cpus[i] = (int)cpu;
     }
     h->cell.cpus = h->cpus;
@@ -127,19 +153,52 @@ static int parse_cpus(handle *h, PyObject *sequence)
 typedef struct request {
     const char *pool, *workload, *pattern;
     PyObject *pool_params, *workload_params, *pattern_params, *cpus;
-    unsigned long long seed, spin;
-    int threads;
+    PyObject *threads, *seed, *spin, *memory; /* NULL: not given */
+    int counted;
 } request;
 
 static int parse_request(request *r, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"pool", "workload", "pattern",     "threads",         "seed",
-                            "spin", "cpus",     "pool_params", "workload_params", "pattern_params",
-                            NULL};
-    *r = (request){.threads = 1, .seed = 1, .spin = 1000000};
-    return PyArg_ParseTupleAndKeywords(
-        args, kwargs, "sss|$iKKOOOO:open", names, &r->pool, &r->workload, &r->pattern, &r->threads,
-        &r->seed, &r->spin, &r->cpus, &r->pool_params, &r->workload_params, &r->pattern_params);
+    static char *names[] = {
+        "pool",    "workload", "pattern",     "threads",         "seed",           "spin", "memory",
+        "counted", "cpus",     "pool_params", "workload_params", "pattern_params", NULL};
+    *r = (request){0};
+    return PyArg_ParseTupleAndKeywords(args, kwargs, "sss|$OOOOpOOOO:open", names, &r->pool,
+                                       &r->workload, &r->pattern, &r->threads, &r->seed, &r->spin,
+                                       &r->memory, &r->counted, &r->cpus, &r->pool_params,
+                                       &r->workload_params, &r->pattern_params);
+}
+
+/* A seed is any 64 bits. */
+static int parse_seed(PyObject *value, long long *seed)
+{
+    if (!PyLong_Check(value)) {
+        PyErr_SetString(PyExc_TypeError, "seed is an int");
+        return -1;
+    }
+    *seed = (long long)PyLong_AsUnsignedLongLong(value);
+    if (!PyErr_Occurred())
+        return 0;
+    PyErr_Clear();
+    PyErr_Format(PyExc_ValueError, "seed=%S is out of range 0 ... 2^64 - 1", value);
+    return -1;
+}
+
+/* The numbers of a request into h->cell; 0, or -1 with an exception set. */
+static int parse_numbers(pb_cell *cell, const request *r)
+{
+    long long threads = 1, seed = 1, spin = 1000000, memory = 0;
+    if ((r->threads && parse_number(r->threads, "threads", 1, PB_THREADS_MAX, &threads) < 0) ||
+        (r->seed && parse_seed(r->seed, &seed) < 0) ||
+        (r->spin && parse_number(r->spin, "spin", 1, LLONG_MAX, &spin) < 0) ||
+        (r->memory && parse_number(r->memory, "memory", 0, LLONG_MAX, &memory) < 0))
+        return -1;
+    cell->threads = (int)threads;
+    cell->seed = (uint64_t)seed;
+    cell->spin_per_ms = (uint64_t)spin;
+    cell->memory = (uint64_t)memory;
+    cell->counted = r->counted != 0;
+    return 0;
 }
 
 /* Fills h->cell; 0, or -1 with an exception set. */
@@ -148,21 +207,15 @@ static int parse_cell(PyObject *module, handle *h, const request *r)
     pb_cell *cell = &h->cell;
     *cell = (pb_cell){.pool = pb_pool_find(r->pool),
                       .workload = pb_workload_find(r->workload),
-                      .pattern = pb_pattern_find(r->pattern),
-                      .threads = r->threads,
-                      .seed = r->seed,
-                      .spin_per_ms = r->spin};
+                      .pattern = pb_pattern_find(r->pattern)};
     if (cell->pool < 0)
         return bad_name("pool", r->pool), -1;
     if (cell->workload < 0)
         return bad_name("workload", r->workload), -1;
     if (cell->pattern < 0)
         return bad_name("pattern", r->pattern), -1;
-    if (r->threads < 1 || r->threads > PB_THREADS_MAX) {
-        PyErr_Format(PyExc_ValueError, "threads=%d is out of range 1 ... %d", r->threads,
-                     PB_THREADS_MAX);
+    if (parse_numbers(cell, r) < 0)
         return -1;
-    }
     if (parse_params(module, &cell->pool_params, &pb_pools[cell->pool].is, r->pool_params) < 0 ||
         parse_params(module, &cell->workload_params, &pb_workloads[cell->workload].is,
                      r->workload_params) < 0 ||
@@ -293,9 +346,12 @@ PyObject *pb_py_window(PyObject *module, PyObject *args)
     Py_END_ALLOW_THREADS;
     PyObject *result = NULL;
     if (status == PB_OK)
-        result = Py_BuildValue("(KKKN)", (unsigned long long)w.start_ns, (unsigned long long)w.ns,
-                               (unsigned long long)w.cpu_ns,
-                               counts_to_list(w.operations, h->cell.threads));
+        result = Py_BuildValue(
+            "(KKKN(KKKK))", (unsigned long long)w.start_ns, (unsigned long long)w.ns,
+            (unsigned long long)w.cpu_ns, counts_to_list(w.operations, h->cell.threads),
+            (unsigned long long)w.usage.minor_faults, (unsigned long long)w.usage.major_faults,
+            (unsigned long long)w.usage.voluntary_switches,
+            (unsigned long long)w.usage.involuntary_switches);
     free(w.operations);
     if (status != PB_OK)
         return failed(module, h, status, &error);
@@ -303,26 +359,115 @@ PyObject *pb_py_window(PyObject *module, PyObject *args)
     return result;
 }
 
+/* One named count, for filling a dict. */
+typedef struct named {
+    const char *name;
+    uint64_t count;
+} named;
+
+/* Adds `n` counts to `dict`; 0, or -1 with an exception set. */
+static int add_named(PyObject *dict, const named *counts, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        PyObject *count = PyLong_FromUnsignedLongLong(counts[i].count);
+        const int failed = count ? PyDict_SetItemString(dict, counts[i].name, count) : -1;
+        Py_XDECREF(count);
+        if (failed)
+            return -1;
+    }
+    return 0;
+}
+
+static int add_outcomes(PyObject *dict, const uint64_t outcomes[PB_OUTCOMES])
+{
+    const named counts[] = {
+        {"local_hits", outcomes[PB_LOCAL_HIT]},
+        {"shared_hits", outcomes[PB_SHARED_HIT]},
+        {"misses", outcomes[PB_CONSTRUCTED]},
+        {"failed", outcomes[PB_FAILED]},
+        {"kept", outcomes[PB_KEPT]},
+        {"overflowed", outcomes[PB_DESTROYED]},
+        {"refused", outcomes[PB_REFUSED]},
+    };
+    return add_named(dict, counts, sizeof counts / sizeof counts[0]);
+}
+
+/* Allocations by owner, each name with `part` in front. */
+static int add_counts(PyObject *dict, const char *part, const pb_counts *c)
+{
+    static const char *const owners[PB_OWNERS] = {"harness", "pool", "workload"};
+    for (int i = 0; i < PB_OWNERS; i++) {
+        char allocations[64], bytes[64];
+        (void)snprintf(allocations, sizeof allocations, "%s_%s_allocations", part, owners[i]);
+        (void)snprintf(bytes, sizeof bytes, "%s_%s_bytes", part, owners[i]);
+        const named counts[] = {{allocations, c->by[i].allocations}, {bytes, c->by[i].bytes}};
+        if (add_named(dict, counts, 2) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int add_account(PyObject *dict, const pb_account *a)
+{
+    const named counts[] = {
+        {"operations", a->operations},
+        {"constructed", a->constructed},
+        {"destroyed", a->destroyed},
+        {"idle", a->idle},
+        {"trimmed", a->trimmed},
+        {"minor_faults", a->usage.minor_faults},
+        {"major_faults", a->usage.major_faults},
+        {"voluntary_switches", a->usage.voluntary_switches},
+        {"involuntary_switches", a->usage.involuntary_switches},
+        {"peak_rss", a->usage.peak_rss},
+        {"retained_bytes", a->retained_bytes},
+        {"peak_bytes", a->peak_bytes},
+    };
+    return add_named(dict, counts, sizeof counts / sizeof counts[0]);
+}
+
 static PyObject *account_to_dict(const pb_account *a)
 {
-    static const char *const outcomes[PB_OUTCOMES] = {"local_hits", "shared_hits", "misses",
-                                                      "failed",     "kept",        "overflowed"};
-    PyObject *dict = Py_BuildValue(
-        "{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K}", "operations", (unsigned long long)a->operations,
-        "constructed", (unsigned long long)a->constructed, "destroyed",
-        (unsigned long long)a->destroyed, "idle", (unsigned long long)a->idle, "minor_faults",
-        (unsigned long long)a->usage.minor_faults, "major_faults",
-        (unsigned long long)a->usage.major_faults, "voluntary_switches",
-        (unsigned long long)a->usage.voluntary_switches, "involuntary_switches",
-        (unsigned long long)a->usage.involuntary_switches, "peak_rss",
-        (unsigned long long)a->usage.peak_rss);
-    for (int i = 0; dict && i < PB_OUTCOMES; i++) {
-        PyObject *count = PyLong_FromUnsignedLongLong(a->outcomes[i]);
-        if (!count || PyDict_SetItemString(dict, outcomes[i], count) < 0)
-            Py_CLEAR(dict);
-        Py_XDECREF(count);
-    }
+    PyObject *dict = PyDict_New();
+    if (dict && (add_account(dict, a) < 0 || add_outcomes(dict, a->outcomes) < 0 ||
+                 add_counts(dict, "setup", &a->setup) < 0))
+        Py_CLEAR(dict);
     return dict;
+}
+
+static PyObject *pass_to_dict(const pb_pass *p)
+{
+    PyObject *dict = PyDict_New();
+    const named operations = {"operations", p->operations};
+    if (dict && (add_named(dict, &operations, 1) < 0 || add_outcomes(dict, p->outcomes) < 0 ||
+                 add_counts(dict, "steady", &p->counts) < 0))
+        Py_CLEAR(dict);
+    return dict;
+}
+
+PyObject *pb_py_count_pass(PyObject *module, PyObject *args)
+{
+    PyObject *capsule;
+    unsigned int attempts;
+    if (!PyArg_ParseTuple(args, "OI:count_pass", &capsule, &attempts))
+        return NULL;
+    if (attempts == 0) {
+        PyErr_SetString(PyExc_ValueError, "attempts=0: at least 1");
+        return NULL;
+    }
+    handle *h = enter(module, capsule);
+    if (!h)
+        return NULL;
+    pb_status status;
+    pb_pass pass;
+    pb_error error;
+    Py_BEGIN_ALLOW_THREADS;
+    status = pb_run_pass(h->run, attempts, &pass, &error);
+    Py_END_ALLOW_THREADS;
+    if (status != PB_OK)
+        return failed(module, h, status, &error);
+    leave(h);
+    return pass_to_dict(&pass);
 }
 
 PyObject *pb_py_close(PyObject *module, PyObject *args)

@@ -16,19 +16,17 @@ PB_POOLS(PB_POOL_DECLARE)
      &pb_##name##_pool},
 const pb_pool_entry pb_pools[PB_POOL_COUNT] = {PB_POOLS(PB_POOL_ENTRY)};
 
-#define PB_WORKLOAD_DECLARE(unused, name, enters, summary, ...) \
+#define PB_WORKLOAD_DECLARE(unused, name, traits, enters, summary, ...) \
     static const pb_param name##_workload_params[] = {__VA_ARGS__};
 PB_WORKLOADS(PB_WORKLOAD_DECLARE, )
 
-#define PB_WORKLOAD_ENTRY(unused, name, enters, summary, ...)                          \
+#define PB_WORKLOAD_ENTRY(unused, name, traits, enters, summary, ...)                  \
     {{#name, summary, name##_workload_params, PB_PARAM_COUNT(name##_workload_params)}, \
+     traits,                                                                           \
      enters,                                                                           \
      name##_open,                                                                      \
      name##_close,                                                                     \
-     {.construct = name##_construct,                                                   \
-      .reset = name##_reset,                                                           \
-      .use = name##_use,                                                               \
-      .destroy = name##_destroy}},
+     PB_FUNCTIONS(name)},
 const pb_workload_entry pb_workloads[PB_WORKLOAD_COUNT] = {PB_WORKLOADS(PB_WORKLOAD_ENTRY, )};
 
 #define PB_PATTERN_DECLARE(unused, name, summary, ...) \

@@ -31,10 +31,12 @@ typedef struct pb_pool_entry {
 
 typedef struct pb_workload_entry {
     pb_described is;
+    uint32_t traits;    /* PB_PLACEABLE ... */
     const char *enters; /* process-wide state that construction enters, or "" */
-    pb_status (*open)(pb_workload *w, const pb_params *params);
-    void (*close)(pb_workload *w);
-    pb_workload functions; /* construct, reset, use, destroy; the rest zero */
+    pb_status (*open)(pb_args *args, const pb_params *params, uint64_t spin_per_ms,
+                      pb_error *error);
+    void (*close)(pb_args *args);
+    pb_functions functions;
 } pb_workload_entry;
 
 typedef struct pb_pattern_entry {

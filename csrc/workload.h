@@ -2,14 +2,22 @@
  *
  * workload.h (L2) - what an object is: how to construct, reset, use and destroy it.
  *
- * A pb_workload travels by value through always_inline functions. In a kernel its function pointers
- * are constants, so each call through them is inlined, and its arguments are locals that no barrier
- * can spoil. Outside kernels (closing a pool) the same struct is called through its pointers.
+ * A pb_workload is two pointers and travels by value through always_inline functions. In a kernel
+ * the first points to a constant table, so that each call through it is inlined, and the second to
+ * a local copy of the arguments, which then is registers that no barrier can spoil. (One struct of
+ * functions and arguments by value is what compilers give up on: it is handed over by address, and
+ * what has its address taken is loaded again and called through.) Outside kernels the same struct
+ * is called through its pointers.
  *
  *   construct -> use -> [reset -> use]... -> destroy
+ *
+ * Construct is allocate + init, destroy is fini + free. Pools that own the memory (slab) call init
+ * and fini alone, on memory of args.size bytes; a workload whose size is 0 cannot be placed so.
  */
 #ifndef PB_WORKLOAD_H
 #define PB_WORKLOAD_H
+
+#include <stdlib.h>
 
 #include "base.h"
 #include "context.h"
@@ -23,57 +31,90 @@ enum {
     PB_EXTRA_USE = 1u << 2,        /* `use` does more than its cheapest form */
 };
 
-enum { PB_WORKLOAD_ARGS = 4 };
+enum { PB_WORKLOAD_ARGS = 6 };
 
-/* What a workload's functions know of the cell. */
-typedef struct pb_args {
+/* What a workload's functions know of the cell; filled in by its open function. */
+struct pb_args {
     int64_t arg[PB_WORKLOAD_ARGS]; /* meaning: the workload's own enum */
+    size_t size;                   /* bytes of one object; 0: it cannot be placed in given memory */
+    size_t block;                  /* bytes of the malloc'd block that matters; see pb_ballast */
     void *shared;                  /* process-wide state its constructors enter, or NULL */
     uint32_t extras;               /* PB_RESET_ON_RELEASE ... */
-} pb_args;
+    bool has_reset;                /* false: reset is never called */
+    size_t predicted;              /* bytes one object is expected to take in all; 0: size */
+};
 
-struct pb_workload {
+typedef struct pb_functions {
     void *(*construct)(pb_ctx *ctx, const pb_args args); /* NULL: it failed */
     void (*reset)(pb_ctx *ctx, void *object, const pb_args args);
     uint64_t (*use)(pb_ctx *ctx, void *object, const pb_args args); /* a result somebody consumes */
     void (*destroy)(pb_ctx *ctx, void *object, const pb_args args);
-    pb_args args;
-    bool has_reset; /* false: reset is never called */
+    bool (*init)(pb_ctx *ctx, void *memory, const pb_args args); /* false: it failed */
+    void (*fini)(pb_ctx *ctx, void *object, const pb_args args);
+} pb_functions;
+
+/* The table of a workload whose functions are called name_construct and so on. */
+#define PB_FUNCTIONS(name) \
+    {name##_construct, name##_reset, name##_use, name##_destroy, name##_init, name##_fini}
+
+struct pb_workload {
+    const pb_functions *is;
+    const pb_args *args;
 };
 
-/* A copy of the arguments, member by member. A plain copy of the struct would be merged with `w` by
-   clang, which hands structs of this size over by address; and a `w` whose address is taken keeps
-   its function pointers in memory, hence indirect. */
-PB_INLINE pb_args pb_args_of(const pb_workload w)
+/* A workload's construct when its memory is malloc's: allocate, then `init` (a constant, inlined).
+ */
+PB_INLINE void *pb_allocate_and(bool (*init)(pb_ctx *, void *, const pb_args), pb_ctx *ctx,
+                                const pb_args args)
 {
-    const int64_t *arg = w.args.arg;
-    return (pb_args){
-        .arg = {arg[0], arg[1], arg[2], arg[3]}, .shared = w.args.shared, .extras = w.args.extras};
+    void *object = pb_launder(malloc(args.size));
+    if (PB_UNLIKELY(object == NULL))
+        return NULL;
+    if (PB_LIKELY(init(ctx, object, args)))
+        return object;
+    free(object);
+    return NULL;
 }
 
 /* The only ways into a workload's functions. Construct and destroy count, and the counts must
    balance at the end. */
-PB_INLINE void *pb_construct(pb_ctx *ctx, const pb_workload w)
+PB_INLINE void *pb_construct(pb_ctx *ctx, const pb_functions *w, const pb_args *args)
 {
-    void *object = w.construct(ctx, pb_args_of(w));
+    void *object = w->construct(ctx, *args);
     if (PB_LIKELY(object != NULL))
         ctx->constructed++;
     return object;
 }
 
-PB_INLINE void pb_reset(pb_ctx *ctx, void *object, const pb_workload w)
+/* As pb_construct, in memory that the caller owns; false: construction failed. */
+PB_INLINE bool pb_construct_at(pb_ctx *ctx, void *memory, const pb_functions *w,
+                               const pb_args *args)
 {
-    w.reset(ctx, object, pb_args_of(w));
+    const bool made = w->init(ctx, memory, *args);
+    if (PB_LIKELY(made))
+        ctx->constructed++;
+    return made;
 }
 
-PB_INLINE uint64_t pb_use(pb_ctx *ctx, void *object, const pb_workload w)
+PB_INLINE void pb_destroy_at(pb_ctx *ctx, void *object, const pb_functions *w, const pb_args *args)
 {
-    return w.use(ctx, object, pb_args_of(w));
+    w->fini(ctx, object, *args);
+    ctx->destroyed++;
 }
 
-PB_INLINE void pb_destroy(pb_ctx *ctx, void *object, const pb_workload w)
+PB_INLINE void pb_reset(pb_ctx *ctx, void *object, const pb_functions *w, const pb_args *args)
 {
-    w.destroy(ctx, object, pb_args_of(w));
+    w->reset(ctx, object, *args);
+}
+
+PB_INLINE uint64_t pb_use(pb_ctx *ctx, void *object, const pb_functions *w, const pb_args *args)
+{
+    return w->use(ctx, object, *args);
+}
+
+PB_INLINE void pb_destroy(pb_ctx *ctx, void *object, const pb_functions *w, const pb_args *args)
+{
+    w->destroy(ctx, object, *args);
     ctx->destroyed++;
 }
 

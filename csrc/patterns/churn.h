@@ -6,9 +6,6 @@
  * lock, and nothing about hand-off, bursts or ageing. `hold_ns` is spent with the object,
  * `think_ns` without. Short waits spin a calibrated number of iterations; long ones sleep, and
  * sleeping is a park point.
- *
- * The loop stands twice: once as it is written, once with all optional behaviour known to be
- * absent, so that a 1 ns operation does not pay for tests it never needs.
  */
 #ifndef PB_PATTERNS_CHURN_H
 #define PB_PATTERNS_CHURN_H
@@ -32,6 +29,7 @@ static PB_COLD void churn_wait(pb_pattern *p, int spin, int64_t ns, int64_t how,
 static PB_COLD void churn_open(pb_pattern *p, const pb_params *params, uint64_t spin_per_ms)
 {
     const int64_t how = pb_params_get(params, "hold");
+    p->live = 1;
     churn_wait(p, CHURN_HOLD_SPIN, pb_params_get(params, "hold_ns"), how, spin_per_ms);
     churn_wait(p, CHURN_THINK_SPIN, pb_params_get(params, "think_ns"), how, spin_per_ms);
 }
@@ -44,40 +42,45 @@ PB_INLINE void churn_pause(pb_ctx *ctx, uint64_t spin, uint64_t sleep_ns)
 }
 
 /* `n` attempts; returns how many failed to acquire. */
-PB_INLINE uint64_t churn_batch(pb_ctx *ctx, const pb_pool_calls pool, const pb_workload w,
-                               const pb_pattern p, const uint64_t n)
+PB_INLINE uint64_t churn_batch(pb_ctx *ctx, const pb_pool_calls pool, const pb_functions *w,
+                               const pb_args *args, const pb_pattern p, const uint64_t n)
 {
     uint64_t failed = 0, sum = 0;
     for (uint64_t i = n; i > 0; i--) {
-        void *object = pb_acquire(ctx, pool, w);
+        void *object = pb_acquire(ctx, pool, w, args);
         if (PB_UNLIKELY(object == NULL)) {
             failed++;
             continue;
         }
         object = pb_launder(object);
-        sum += pb_use(ctx, object, w);
+        sum += pb_use(ctx, object, w, args);
         churn_pause(ctx, (uint64_t)p.arg[CHURN_HOLD_SPIN], (uint64_t)p.arg[CHURN_HOLD_SLEEP]);
-        pb_release(ctx, object, pool, w);
+        pb_release(ctx, object, pool, w, args);
         churn_pause(ctx, (uint64_t)p.arg[CHURN_THINK_SPIN], (uint64_t)p.arg[CHURN_THINK_SLEEP]);
     }
     ctx->sink += sum;
     return failed;
 }
 
-PB_INLINE void churn_run(pb_ctx *ctx, const pb_pool_calls pool, const pb_workload w)
+/* Whether all optional behaviour is absent, and the pattern with that known to the compiler. */
+PB_INLINE bool churn_is_plain(const pb_pattern *p)
 {
-    const pb_pattern p = *ctx->pattern;
-    const pb_pattern never_waits = {.arg = {0}};
-    pb_workload plain = w;
-    plain.args.extras = 0;
-    const bool is_plain =
-        w.args.extras == 0 && (p.arg[CHURN_HOLD_SPIN] | p.arg[CHURN_HOLD_SLEEP] |
-                               p.arg[CHURN_THINK_SPIN] | p.arg[CHURN_THINK_SLEEP]) == 0;
+    return (p->arg[CHURN_HOLD_SPIN] | p->arg[CHURN_HOLD_SLEEP] | p->arg[CHURN_THINK_SPIN] |
+            p->arg[CHURN_THINK_SLEEP]) == 0;
+}
+
+PB_INLINE pb_pattern churn_plain(const pb_pattern p)
+{
+    (void)p; /* nothing in it but waits, and there are none */
+    return (pb_pattern){.arg = {0}, .live = 1};
+}
+
+PB_INLINE void churn_run(pb_ctx *ctx, const pb_pool_calls pool, const pb_functions *w,
+                         const pb_args *args, const pb_pattern p)
+{
     do {
         const uint64_t n = ctx->batch;
-        const uint64_t failed = is_plain ? churn_batch(ctx, pool, plain, never_waits, n)
-                                         : churn_batch(ctx, pool, w, p, n);
-        ctx->operations += n - failed;
+        ctx->operations += n - churn_batch(ctx, pool, w, args, p, n);
     } while (pb_keep_running(ctx));
 }
 

@@ -44,14 +44,15 @@ static uint64_t fresh_idle(const pb_pool *pool, const pb_ctx *ctx)
     return 0;
 }
 
-PB_INLINE pb_got fresh_acquire(pb_ctx *ctx, const pb_workload w)
+PB_INLINE pb_got fresh_acquire(pb_ctx *ctx, const pb_functions *w, const pb_args *args)
 {
-    return pb_got_constructed(ctx, w);
+    return pb_got_constructed(ctx, w, args);
 }
 
-PB_INLINE pb_outcome fresh_release(pb_ctx *ctx, void *object, const pb_workload w)
+PB_INLINE pb_outcome fresh_release(pb_ctx *ctx, void *object, const pb_functions *w,
+                                   const pb_args *args)
 {
-    pb_destroy(ctx, object, w);
+    pb_destroy(ctx, object, w, args);
     return PB_DESTROYED;
 }
 

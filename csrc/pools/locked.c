@@ -85,7 +85,7 @@ PB_INLINE void locked_put(pb_pool *p, void *object)
 static void locked_close(pb_pool *pool, pb_ctx *ctx)
 {
     while (pool->count > 0)
-        pb_destroy(ctx, locked_take(pool), *ctx->workload);
+        pb_destroy(ctx, locked_take(pool), ctx->workload->is, ctx->workload->args);
     free(pool->idle);
     free(pool);
 }
@@ -107,32 +107,33 @@ static uint64_t locked_idle(const pb_pool *pool, const pb_ctx *ctx)
 }
 
 /* The pool was empty: construct, with the lock held or after giving it back. */
-PB_INLINE pb_got locked_miss(pb_ctx *ctx, pb_pool *p, const pb_workload w)
+PB_INLINE pb_got locked_miss(pb_ctx *ctx, pb_pool *p, const pb_functions *w, const pb_args *args)
 {
     if (!p->construct_inside)
         pb_lock_release(&p->lock, p->kind);
-    const pb_got got = pb_got_constructed(ctx, w);
+    const pb_got got = pb_got_constructed(ctx, w, args);
     if (p->construct_inside)
         pb_lock_release(&p->lock, p->kind);
     return got;
 }
 
-PB_INLINE pb_got locked_acquire(pb_ctx *ctx, const pb_workload w)
+PB_INLINE pb_got locked_acquire(pb_ctx *ctx, const pb_functions *w, const pb_args *args)
 {
     pb_pool *p = ((locked_ctx *)ctx)->pool;
     pb_lock_acquire(&p->lock, p->kind);
     if (PB_UNLIKELY(p->count == 0))
-        return locked_miss(ctx, p, w);
+        return locked_miss(ctx, p, w, args);
     void *object = locked_take(p);
     pb_lock_release(&p->lock, p->kind);
-    pb_reset_at_acquire(ctx, object, w);
+    pb_reset_at_acquire(ctx, object, w, args);
     return (pb_got){object, PB_SHARED_HIT};
 }
 
-PB_INLINE pb_outcome locked_release(pb_ctx *ctx, void *object, const pb_workload w)
+PB_INLINE pb_outcome locked_release(pb_ctx *ctx, void *object, const pb_functions *w,
+                                    const pb_args *args)
 {
     pb_pool *p = ((locked_ctx *)ctx)->pool;
-    pb_reset_at_release(ctx, object, w);
+    pb_reset_at_release(ctx, object, w, args);
     pb_lock_acquire(&p->lock, p->kind);
     const bool kept = p->count < p->capacity;
     if (PB_LIKELY(kept))
@@ -140,7 +141,7 @@ PB_INLINE pb_outcome locked_release(pb_ctx *ctx, void *object, const pb_workload
     pb_lock_release(&p->lock, p->kind);
     if (PB_LIKELY(kept))
         return PB_KEPT;
-    pb_destroy(ctx, object, w);
+    pb_destroy(ctx, object, w, args);
     return PB_DESTROYED;
 }
 

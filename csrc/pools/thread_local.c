@@ -40,7 +40,7 @@ static pb_status thread_local_attach(pb_pool *pool, pb_ctx *ctx)
 {
     (void)pool;
     thread_local_ctx *self = (thread_local_ctx *)ctx;
-    self->slot = pb_construct(ctx, *ctx->workload);
+    self->slot = pb_construct(ctx, ctx->workload->is, ctx->workload->args);
     return self->slot ? PB_OK : PB_NO_MEMORY;
 }
 
@@ -49,7 +49,7 @@ static void thread_local_detach(pb_pool *pool, pb_ctx *ctx)
     (void)pool;
     thread_local_ctx *self = (thread_local_ctx *)ctx;
     if (self->slot)
-        pb_destroy(ctx, self->slot, *ctx->workload);
+        pb_destroy(ctx, self->slot, ctx->workload->is, ctx->workload->args);
     self->slot = NULL;
 }
 
@@ -59,25 +59,26 @@ static uint64_t thread_local_idle(const pb_pool *pool, const pb_ctx *ctx)
     return ctx && ((const thread_local_ctx *)ctx)->slot ? 1 : 0;
 }
 
-PB_INLINE pb_got thread_local_acquire(pb_ctx *ctx, const pb_workload w)
+PB_INLINE pb_got thread_local_acquire(pb_ctx *ctx, const pb_functions *w, const pb_args *args)
 {
     thread_local_ctx *self = (thread_local_ctx *)ctx;
     void *object = self->slot;
     if (PB_UNLIKELY(object == NULL))
-        return pb_got_constructed(ctx, w);
+        return pb_got_constructed(ctx, w, args);
     self->slot = NULL;
-    pb_reset_at_acquire(ctx, object, w);
+    pb_reset_at_acquire(ctx, object, w, args);
     return (pb_got){object, PB_LOCAL_HIT};
 }
 
-PB_INLINE pb_outcome thread_local_release(pb_ctx *ctx, void *object, const pb_workload w)
+PB_INLINE pb_outcome thread_local_release(pb_ctx *ctx, void *object, const pb_functions *w,
+                                          const pb_args *args)
 {
     thread_local_ctx *self = (thread_local_ctx *)ctx;
     if (PB_UNLIKELY(self->slot != NULL)) {
-        pb_destroy(ctx, object, w);
+        pb_destroy(ctx, object, w, args);
         return PB_DESTROYED;
     }
-    pb_reset_at_release(ctx, object, w);
+    pb_reset_at_release(ctx, object, w, args);
     self->slot = object;
     return PB_KEPT;
 }

@@ -21,23 +21,41 @@ enum { BYTES_SIZE, BYTES_ZERO, BYTES_RESET, BYTES_STRIDE };
 enum { BYTES_MEMSET, BYTES_CALLOC, BYTES_NONE };
 enum { BYTES_HEADER = 64, BYTES_PAGE = 4096 };
 
-static PB_COLD pb_status bytes_open(pb_workload *w, const pb_params *params)
+static PB_COLD pb_status bytes_open(pb_args *args, const pb_params *params, uint64_t spin_per_ms,
+                                    pb_error *error)
 {
+    (void)error;       /* every combination of values makes an object */
+    (void)spin_per_ms; /* nothing here spins */
     const int64_t size = pb_params_get(params, "size");
     const int64_t reset[] = {0, size < BYTES_HEADER ? size : BYTES_HEADER, size};
     const int64_t stride[] = {0, BYTES_PAGE, 1};
-    w->args.arg[BYTES_SIZE] = size;
-    w->args.arg[BYTES_ZERO] = pb_params_get(params, "zero");
-    w->args.arg[BYTES_RESET] = reset[pb_params_get(params, "reset")];
-    w->args.arg[BYTES_STRIDE] = stride[pb_params_get(params, "touch")];
-    w->has_reset = w->args.arg[BYTES_RESET] > 0;
-    w->args.extras = w->args.arg[BYTES_STRIDE] > 0 ? PB_EXTRA_USE : 0;
+    args->arg[BYTES_SIZE] = size;
+    args->size = args->block = (size_t)size;
+    args->arg[BYTES_ZERO] = pb_params_get(params, "zero");
+    args->arg[BYTES_RESET] = reset[pb_params_get(params, "reset")];
+    args->arg[BYTES_STRIDE] = stride[pb_params_get(params, "touch")];
+    args->has_reset = args->arg[BYTES_RESET] > 0;
+    args->extras = args->arg[BYTES_STRIDE] > 0 ? PB_EXTRA_USE : 0;
     return PB_OK;
 }
 
-static PB_COLD void bytes_close(pb_workload *w)
+static PB_COLD void bytes_close(pb_args *args)
 {
-    (void)w; /* nothing shared */
+    (void)args; /* nothing shared */
+}
+
+/* In given memory, calloc means memset: the memory was used before. */
+PB_INLINE bool bytes_init(pb_ctx *ctx, void *memory, const pb_args args)
+{
+    (void)ctx;
+    if (args.arg[BYTES_ZERO] != BYTES_NONE)
+        memset(memory, 0, (size_t)args.arg[BYTES_SIZE]);
+    return true;
+}
+
+PB_INLINE void bytes_fini(pb_ctx *ctx, void *object, const pb_args args)
+{
+    (void)ctx, (void)object, (void)args; /* nothing to undo */
 }
 
 PB_INLINE void *bytes_construct(pb_ctx *ctx, const pb_args args)

@@ -46,26 +46,32 @@ typedef struct direct_shared {
     PB_ALIGNED uint64_t quota;         /* bytes, constant */
 } direct_shared;
 
-static PB_COLD pb_status direct_open(pb_workload *w, const pb_params *params)
+static PB_COLD pb_status direct_open(pb_args *args, const pb_params *params, uint64_t spin_per_ms,
+                                     pb_error *error)
 {
+    (void)error;       /* every combination of values makes an object */
+    (void)spin_per_ms; /* nothing here spins */
     direct_shared *s = pb_new_padded(sizeof *s);
     if (!s)
         return PB_NO_MEMORY;
     s->quota = (uint64_t)pb_params_get(params, "quota");
     s->list.next = s->list.previous = &s->list;
     (void)pthread_mutex_init(&s->lock, NULL); /* the default kind cannot fail */
-    w->args.arg[DIRECT_SIZE] = pb_params_get(params, "size");
-    w->has_reset = true;
-    w->args.shared = s;
+    args->arg[DIRECT_SIZE] = pb_params_get(params, "size");
+    args->size = sizeof(direct_object);
+    args->block = (size_t)args->arg[DIRECT_SIZE];
+    args->predicted = sizeof(direct_object) + (size_t)args->arg[DIRECT_SIZE];
+    args->has_reset = true;
+    args->shared = s;
     return PB_OK;
 }
 
-static PB_COLD void direct_close(pb_workload *w)
+static PB_COLD void direct_close(pb_args *args)
 {
-    direct_shared *s = w->args.shared;
+    direct_shared *s = args->shared;
     (void)pthread_mutex_destroy(&s->lock); /* nobody holds it: all threads have detached */
     free(s);
-    w->args.shared = NULL;
+    args->shared = NULL;
 }
 
 /* Takes `size` bytes of the quota if they are there. Relaxed: the number guards no other memory. */
@@ -114,36 +120,41 @@ PB_INLINE void direct_unlink(direct_shared *s, direct_cleaner *c)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-PB_INLINE direct_object *direct_allocate(size_t size)
+PB_INLINE bool direct_init(pb_ctx *ctx, void *memory, const pb_args args)
 {
-    direct_object *d = malloc(sizeof *d);
-    unsigned char *block = pb_launder(malloc(size));
-    if (PB_UNLIKELY(!d || !block)) {
-        free(d);
-        free(block);
-        return NULL;
+    (void)ctx;
+    direct_object *d = memory;
+    direct_shared *s = args.shared;
+    const size_t size = (size_t)args.arg[DIRECT_SIZE];
+    if (PB_UNLIKELY(!direct_try_reserve(s, size)) && !direct_wait_for_quota(s, size))
+        return false;
+    d->block = pb_launder(malloc(size));
+    if (PB_UNLIKELY(!d->block)) {
+        (void)pb_add_relaxed_u64(&s->reserved, -(uint64_t)size);
+        return false;
     }
-    memset(block, 0, size);
-    d->block = block;
+    memset(d->block, 0, size);
     d->position = 0;
-    return d;
+    direct_count(s, size, 1);
+    direct_link(s, &d->cleaner);
+    return true;
+}
+
+PB_INLINE void direct_fini(pb_ctx *ctx, void *object, const pb_args args)
+{
+    (void)ctx;
+    direct_object *d = object;
+    direct_shared *s = args.shared;
+    const uint64_t size = (uint64_t)args.arg[DIRECT_SIZE];
+    direct_unlink(s, &d->cleaner);
+    free(d->block);
+    direct_count(s, -size, -(uint64_t)1);
+    (void)pb_add_relaxed_u64(&s->reserved, -size);
 }
 
 PB_INLINE void *direct_construct(pb_ctx *ctx, const pb_args args)
 {
-    (void)ctx;
-    direct_shared *s = args.shared;
-    const size_t size = (size_t)args.arg[DIRECT_SIZE];
-    if (PB_UNLIKELY(!direct_try_reserve(s, size)) && !direct_wait_for_quota(s, size))
-        return NULL;
-    direct_object *d = direct_allocate(size);
-    if (PB_UNLIKELY(!d)) {
-        (void)pb_add_relaxed_u64(&s->reserved, -(uint64_t)size);
-        return NULL;
-    }
-    direct_count(s, size, 1);
-    direct_link(s, &d->cleaner);
-    return d;
+    return pb_allocate_and(direct_init, ctx, args);
 }
 
 PB_INLINE void direct_reset(pb_ctx *ctx, void *object, const pb_args args)
@@ -169,15 +180,8 @@ PB_INLINE uint64_t direct_use(pb_ctx *ctx, void *object, const pb_args args)
 
 PB_INLINE void direct_destroy(pb_ctx *ctx, void *object, const pb_args args)
 {
-    (void)ctx;
-    direct_object *d = object;
-    direct_shared *s = args.shared;
-    const uint64_t size = (uint64_t)args.arg[DIRECT_SIZE];
-    direct_unlink(s, &d->cleaner);
-    free(d->block);
-    free(d);
-    direct_count(s, -size, -(uint64_t)1);
-    (void)pb_add_relaxed_u64(&s->reserved, -size);
+    direct_fini(ctx, object, args);
+    free(object);
 }
 
 #endif

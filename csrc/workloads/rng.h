@@ -25,15 +25,19 @@ typedef struct rng_object {
     uint32_t used;                /* of output; RNG_OUTPUTS: all */
 } rng_object;
 
-static PB_COLD pb_status rng_open(pb_workload *w, const pb_params *params)
+static PB_COLD pb_status rng_open(pb_args *args, const pb_params *params, uint64_t spin_per_ms,
+                                  pb_error *error)
 {
-    w->args.arg[RNG_KIND] = pb_params_get(params, "kind");
+    (void)error;       /* every combination of values makes an object */
+    (void)spin_per_ms; /* nothing here spins */
+    args->arg[RNG_KIND] = pb_params_get(params, "kind");
+    args->size = args->block = sizeof(rng_object);
     return PB_OK;
 }
 
-static PB_COLD void rng_close(pb_workload *w)
+static PB_COLD void rng_close(pb_args *args)
 {
-    (void)w; /* nothing shared */
+    (void)args; /* nothing shared */
 }
 
 PB_INLINE uint32_t rng_rotate(uint32_t x, int n)
@@ -95,23 +99,30 @@ PB_INLINE uint64_t rng_xoshiro_next(rng_object *r)
     return result;
 }
 
-PB_INLINE void *rng_construct(pb_ctx *ctx, const pb_args args)
+PB_INLINE bool rng_init(pb_ctx *ctx, void *memory, const pb_args args)
 {
-    (void)ctx;
-    (void)args; /* both kinds are keyed alike */
+    (void)ctx, (void)args; /* both kinds are keyed alike */
     static const uint32_t constants[4] = {0x61707865, 0x3320646e, 0x79622d32, 0x6b206574};
-    rng_object *r = malloc(sizeof *r);
-    if (!r)
-        return NULL;
+    rng_object *r = memory;
     memcpy(r->state, constants, sizeof constants);
     const size_t wanted = sizeof r->state - sizeof constants;
-    if (getrandom(r->state + 4, wanted, 0) != (ssize_t)wanted) {
-        free(r);
-        return NULL;
-    }
+    if (getrandom(r->state + 4, wanted, 0) != (ssize_t)wanted)
+        return false;
     r->state[12] = 0; /* the block counter starts at 0 */
     r->used = RNG_OUTPUTS;
-    return r;
+    return true;
+}
+
+PB_INLINE void rng_fini(pb_ctx *ctx, void *object, const pb_args args)
+{
+    (void)ctx, (void)args;
+    memset(object, 0, sizeof(rng_object));
+    pb_launder(object); /* or the wipe is dead code before free */
+}
+
+PB_INLINE void *rng_construct(pb_ctx *ctx, const pb_args args)
+{
+    return pb_allocate_and(rng_init, ctx, args);
 }
 
 PB_INLINE void rng_reset(pb_ctx *ctx, void *object, const pb_args args)
@@ -128,9 +139,7 @@ PB_INLINE uint64_t rng_use(pb_ctx *ctx, void *object, const pb_args args)
 
 PB_INLINE void rng_destroy(pb_ctx *ctx, void *object, const pb_args args)
 {
-    (void)ctx, (void)args;
-    memset(object, 0, sizeof(rng_object));
-    pb_launder(object); /* or the wipe is dead code before free */
+    rng_fini(ctx, object, args);
     free(object);
 }
 
