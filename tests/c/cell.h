@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * cell.h - cells written as text, and a pool x workload opened without the run engine.
+ *
+ *   pb_cell cell = cell_of("locked capacity=4 order=fifo", "bytes reset=full", "churn", 2);
+ *   parts p;
+ *   parts_open(&p, &cell, NULL);           NULL: the cell's workload, else one of the test's own
+ *   pb_ctx *ctx = parts_attach(&p, 0);     on the thread that uses it
+ *   pb_got got = parts_acquire(&p, ctx);
+ *   parts_release(&p, ctx, got.object);
+ *   parts_detach(&p, 0);  parts_close(&p);
+ *
+ * Mistakes in the text are the test's own, and abort. The name "table" alone means the good table
+ * of table_library.c.
+ */
+#ifndef PB_TEST_CELL_H
+#define PB_TEST_CELL_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "memory.h"
+#include "registry.h"
+#include "run.h"
+
+enum { PARTS_THREADS = 16, CELL_TEXT = 600 };
+
+static inline void cell_mistake(const char *text)
+{
+    (void)fprintf(stderr, "mistake in the test: %s\n", text);
+    abort();
+}
+
+/* Sets "key=value", a number or a choice. */
+static inline void cell_set(pb_params *params, char *setting)
+{
+    char *value = strchr(setting, '=');
+    if (!value)
+        cell_mistake(setting);
+    *value++ = '\0';
+    char *end;
+    const long long number = strtoll(value, &end, 10);
+    pb_error error;
+    const pb_status status = *end == '\0' ? pb_params_set(params, setting, number, &error)
+                                          : pb_params_set_text(params, setting, value, &error);
+    if (status != PB_OK)
+        cell_mistake(error.text);
+}
+
+/* The shared library with the tests' tables, which is built beside every test. */
+static inline const char *cell_library(void)
+{
+    static _Thread_local char path[PB_TEXT_BYTES];
+    const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    char *name = length > 0 ? strrchr(path, '/') : NULL;
+    if (!name)
+        cell_mistake("no /proc/self/exe");
+    const size_t room = sizeof path - (size_t)(name + 1 - path);
+    if ((size_t)snprintf(name + 1, room, "table_library.so") >= room)
+        cell_mistake("the build directory's name is too long");
+    return path;
+}
+
+/* Whether the pool can hold such objects at all. */
+static inline bool cell_exists(int pool, int workload)
+{
+    return !(pb_pools[pool].traits & PB_IN_PLACE) || (pb_workloads[workload].traits & PB_PLACEABLE);
+}
+
+/* The name in front of `text`, then its settings, for one of the three lists. */
+#define CELL_PART(list, find)                                          \
+    static inline int cell_##find(pb_params *params, const char *text) \
+    {                                                                  \
+        char copy[CELL_TEXT];                                          \
+        (void)snprintf(copy, sizeof copy, "%s", text);                 \
+        char *rest = NULL;                                             \
+        const int index = find(strtok_r(copy, " ", &rest));            \
+        if (index < 0)                                                 \
+            cell_mistake(text);                                        \
+        const pb_described *line = &list[index].is;                    \
+        pb_params_init(params, line->params, line->param_count);       \
+        for (char *word; (word = strtok_r(NULL, " ", &rest)) != NULL;) \
+            cell_set(params, word);                                    \
+        return index;                                                  \
+    }
+CELL_PART(pb_pools, pb_pool_find)
+CELL_PART(pb_workloads, pb_workload_find)
+CELL_PART(pb_patterns, pb_pattern_find)
+
+static inline pb_cell cell_of(const char *pool, const char *workload, const char *pattern,
+                              int threads)
+{
+    pb_cell cell = {.threads = threads, .seed = 1, .spin_per_ms = 1000000};
+    cell.pool = cell_pb_pool_find(&cell.pool_params, pool);
+    cell.workload = cell_pb_workload_find(&cell.workload_params, workload);
+    pb_error error;
+    if (cell.workload == PB_WORKLOAD_table && !pb_params_text(&cell.workload_params, "library")[0])
+        if (pb_params_set_text(&cell.workload_params, "library", cell_library(), &error) != PB_OK)
+            cell_mistake(error.text);
+    cell.pattern = cell_pb_pattern_find(&cell.pattern_params, pattern);
+    return cell;
+}
+
+/* ---- the parts of a cell, without threads ---------------------------------------------------- */
+
+typedef struct parts {
+    pb_cell cell;
+    pb_control control;
+    pb_args args; /* what workload.args points to */
+    pb_workload workload;
+    bool own; /* the workload is the test's own: not ours to close */
+    pb_pattern pattern;
+    const pb_pool_class *class;
+    pb_pool *pool;
+    pb_ctx closer;              /* what closing the pool destroys is counted here */
+    pb_ctx *ctx[PARTS_THREADS]; /* kept, with their counts, until parts_close */
+    bool attached[PARTS_THREADS];
+} parts;
+
+/* What the pool is asked to reset, and when. */
+static inline uint32_t parts_extras(const parts *p)
+{
+    if (!p->args.has_reset || (pb_pools[p->cell.pool].traits & PB_CONSTRUCTS_ALWAYS))
+        return 0;
+    return pb_params_get(&p->cell.pool_params, "reset_on") ? PB_RESET_ON_ACQUIRE
+                                                           : PB_RESET_ON_RELEASE;
+}
+
+static inline void parts_open_workload(parts *p, const pb_workload *own)
+{
+    const pb_workload_entry *entry = &pb_workloads[p->cell.workload];
+    pb_error error = {"the workload does not open"};
+    p->own = own != NULL;
+    p->workload = (pb_workload){own ? own->is : &entry->functions, &p->args};
+    if (own)
+        p->args = *own->args;
+    else if (entry->open(&p->args, &p->cell.workload_params, p->cell.spin_per_ms, &error) != PB_OK)
+        cell_mistake(error.text);
+    p->args.extras |= parts_extras(p);
+}
+
+/* `p` must stay where it is until parts_close: contexts point into it. */
+static inline void parts_open(parts *p, const pb_cell *cell, const pb_workload *own)
+{
+    *p = (parts){.cell = *cell, .class = pb_pools[cell->pool].class};
+    p->control.threads = (uint32_t)cell->threads;
+    parts_open_workload(p, own);
+    pb_patterns[cell->pattern].open(&p->pattern, &cell->pattern_params, cell->spin_per_ms);
+    p->closer = (pb_ctx){.control = &p->control,
+                         .workload = &p->workload,
+                         .params = &p->cell.pool_params,
+                         .pattern = &p->pattern,
+                         .index = -1};
+    if (p->class->open(&p->pool, &p->cell.pool_params, cell->threads) != PB_OK)
+        cell_mistake("the pool does not open");
+}
+
+/* A thread's context, attached; NULL when the pool could not attach it. */
+static inline pb_ctx *parts_attach(parts *p, int index)
+{
+    pb_ctx *ctx = pb_new_padded(p->class->ctx_size);
+    if (ctx)
+        ctx->held = calloc(p->pattern.live, sizeof *ctx->held);
+    if (!ctx || !ctx->held)
+        cell_mistake("out of memory");
+    ctx->control = &p->control;
+    ctx->workload = &p->workload;
+    ctx->params = &p->cell.pool_params;
+    ctx->pattern = &p->pattern;
+    ctx->batch = 1;
+    ctx->index = index;
+    ctx->rng.state = (uint64_t)index + 1;
+    p->ctx[index] = ctx;
+    p->attached[index] = p->class->attach(p->pool, ctx) == PB_OK;
+    return p->attached[index] ? ctx : NULL;
+}
+
+static inline void parts_detach(parts *p, int index)
+{
+    p->class->detach(p->pool, p->ctx[index]);
+    p->attached[index] = false;
+}
+
+static inline pb_got parts_acquire(const parts *p, pb_ctx *ctx)
+{
+    return p->class->acquire(ctx, p->workload.is, &p->args);
+}
+
+static inline pb_outcome parts_release(const parts *p, pb_ctx *ctx, void *object)
+{
+    return p->class->release(ctx, object, p->workload.is, &p->args);
+}
+
+static inline uint64_t parts_use(const parts *p, pb_ctx *ctx, void *object)
+{
+    return pb_use(ctx, object, p->workload.is, &p->args);
+}
+
+/* Objects that exist: constructed and not yet destroyed. At quiet points. */
+static inline uint64_t parts_alive(const parts *p)
+{
+    uint64_t alive = p->closer.constructed - p->closer.destroyed;
+    for (int i = 0; i < PARTS_THREADS; i++)
+        alive += p->ctx[i] ? p->ctx[i]->constructed - p->ctx[i]->destroyed : 0;
+    return alive;
+}
+
+/* Objects idle in the pool and in all its attached threads. At quiet points. */
+static inline uint64_t parts_idle(const parts *p)
+{
+    uint64_t idle = p->class->idle(p->pool, NULL);
+    for (int i = 0; i < PARTS_THREADS; i++)
+        idle += p->attached[i] ? p->class->idle(p->pool, p->ctx[i]) : 0;
+    return idle;
+}
+
+/* Closes everything; returns how many objects are still alive: 0, unless the pool lost some. */
+static inline uint64_t parts_close(parts *p)
+{
+    p->class->close(p->pool, &p->closer);
+    const uint64_t alive = parts_alive(p);
+    for (int i = 0; i < PARTS_THREADS; i++) {
+        free(p->ctx[i] ? p->ctx[i]->held : NULL);
+        free(p->ctx[i]);
+    }
+    if (!p->own)
+        pb_workloads[p->cell.workload].close(&p->args);
+    return alive;
+}
+
+#endif
