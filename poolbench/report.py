@@ -398,11 +398,13 @@ def resolve(c: Comparison) -> str:
     effect = abs(c.mean_log_ratio)
     if c.because.startswith("two modes"):
         return f"{c.because}: more blocks would not help, look at the replicates"
-    if c.compare != "pool" or not (math.isfinite(c.between) and effect > 0):
+    if not (math.isfinite(c.between) and effect > 0):
         return c.because or "too few blocks"
     blocks = max(12, blocks_needed(c.between, effect))
     if blocks > 500:
         return f"a difference of {number(100 * effect)} % would need {blocks} blocks"
+    if c.compare != "pool":
+        return f"the same sweep with --blocks {blocks}"
     params = {k: v for k, v in c.at.items() if k not in (*spec.KINDS, "threads")}
     command = [
         "poolbench",
