@@ -46,7 +46,7 @@ enum { PB_PARKED = 0, PB_RUNNING_IN = 1, PB_MEASURED = 2, PB_PHASES = 3 };
 typedef struct pb_control {
     PB_ALIGNED pb_atomic_u32 epoch;   /* written by the controller, polled by all threads */
     PB_ALIGNED pb_atomic_u32 parked;  /* threads that have parked since the last unpark */
-    PB_ALIGNED pb_atomic_u32 closing; /* 1: do not run again, return from the kernel */
+    PB_ALIGNED pb_atomic_u32 closing; /* 0 while it runs; else the step of closing, see live.h */
     uint32_t threads;                 /* constant */
     bool untimed;                     /* constant; true: only counted, sleeps are left out */
 } pb_control;
