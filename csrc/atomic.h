@@ -51,6 +51,16 @@ PB_INLINE uint32_t pb_exchange_release_u32(pb_atomic_u32 *a, uint32_t v)
     return atomic_exchange_explicit(&a->v, v, memory_order_release);
 }
 
+PB_INLINE uint32_t pb_exchange_acq_rel_u32(pb_atomic_u32 *a, uint32_t v)
+{
+    return atomic_exchange_explicit(&a->v, v, memory_order_acq_rel);
+}
+
+PB_INLINE uint32_t pb_add_relaxed_u32(pb_atomic_u32 *a, uint32_t v)
+{
+    return atomic_fetch_add_explicit(&a->v, v, memory_order_relaxed);
+}
+
 PB_INLINE uint32_t pb_add_acq_rel_u32(pb_atomic_u32 *a, uint32_t v)
 {
     return atomic_fetch_add_explicit(&a->v, v, memory_order_acq_rel);
@@ -63,9 +73,43 @@ PB_INLINE bool pb_cas_acquire_u32(pb_atomic_u32 *a, uint32_t from, uint32_t to)
                                                    memory_order_relaxed);
 }
 
+/* As above, with release on success. */
+PB_INLINE bool pb_cas_release_u32(pb_atomic_u32 *a, uint32_t from, uint32_t to)
+{
+    return atomic_compare_exchange_strong_explicit(&a->v, &from, to, memory_order_release,
+                                                   memory_order_relaxed);
+}
+
+/* As above, with acquire and release on success. */
+PB_INLINE bool pb_cas_acq_rel_u32(pb_atomic_u32 *a, uint32_t from, uint32_t to)
+{
+    return atomic_compare_exchange_strong_explicit(&a->v, &from, to, memory_order_acq_rel,
+                                                   memory_order_relaxed);
+}
+
 PB_INLINE uint64_t pb_load_relaxed_u64(const pb_atomic_u64 *a)
 {
     return atomic_load_explicit(&a->v, memory_order_relaxed);
+}
+
+PB_INLINE uint64_t pb_load_acquire_u64(const pb_atomic_u64 *a)
+{
+    return atomic_load_explicit(&a->v, memory_order_acquire);
+}
+
+PB_INLINE void pb_store_relaxed_u64(pb_atomic_u64 *a, uint64_t v)
+{
+    atomic_store_explicit(&a->v, v, memory_order_relaxed);
+}
+
+PB_INLINE void pb_store_release_u64(pb_atomic_u64 *a, uint64_t v)
+{
+    atomic_store_explicit(&a->v, v, memory_order_release);
+}
+
+PB_INLINE uint64_t pb_exchange_acq_rel_u64(pb_atomic_u64 *a, uint64_t v)
+{
+    return atomic_exchange_explicit(&a->v, v, memory_order_acq_rel);
 }
 
 PB_INLINE uint64_t pb_add_relaxed_u64(pb_atomic_u64 *a, uint64_t v)
@@ -78,6 +122,77 @@ PB_INLINE bool pb_cas_relaxed_u64(pb_atomic_u64 *a, uint64_t *seen, uint64_t to)
 {
     return atomic_compare_exchange_weak_explicit(&a->v, seen, to, memory_order_relaxed,
                                                  memory_order_relaxed);
+}
+
+/* Weak, with acquire on success and on failure: *seen may be looked through. */
+PB_INLINE bool pb_cas_acquire_u64(pb_atomic_u64 *a, uint64_t *seen, uint64_t to)
+{
+    return atomic_compare_exchange_weak_explicit(&a->v, seen, to, memory_order_acquire,
+                                                 memory_order_acquire);
+}
+
+/* Weak, with release on success; *seen orders nothing on failure. */
+PB_INLINE bool pb_cas_release_u64(pb_atomic_u64 *a, uint64_t *seen, uint64_t to)
+{
+    return atomic_compare_exchange_weak_explicit(&a->v, seen, to, memory_order_release,
+                                                 memory_order_relaxed);
+}
+
+/* Weak, with acquire and release on success, acquire on failure. */
+PB_INLINE bool pb_cas_acq_rel_u64(pb_atomic_u64 *a, uint64_t *seen, uint64_t to)
+{
+    return atomic_compare_exchange_weak_explicit(&a->v, seen, to, memory_order_acq_rel,
+                                                 memory_order_acquire);
+}
+
+/* ---- words that hold an object --------------------------------------------------------------- */
+
+typedef struct pb_atomic_ptr {
+    _Atomic(void *) v;
+} pb_atomic_ptr;
+
+PB_INLINE void *pb_load_relaxed_ptr(const pb_atomic_ptr *a)
+{
+    return atomic_load_explicit(&a->v, memory_order_relaxed);
+}
+
+PB_INLINE void *pb_load_acquire_ptr(const pb_atomic_ptr *a)
+{
+    return atomic_load_explicit(&a->v, memory_order_acquire);
+}
+
+PB_INLINE void pb_store_relaxed_ptr(pb_atomic_ptr *a, void *v)
+{
+    atomic_store_explicit(&a->v, v, memory_order_relaxed);
+}
+
+PB_INLINE void pb_store_release_ptr(pb_atomic_ptr *a, void *v)
+{
+    atomic_store_explicit(&a->v, v, memory_order_release);
+}
+
+PB_INLINE void *pb_exchange_acquire_ptr(pb_atomic_ptr *a, void *v)
+{
+    return atomic_exchange_explicit(&a->v, v, memory_order_acquire);
+}
+
+PB_INLINE void *pb_exchange_acq_rel_ptr(pb_atomic_ptr *a, void *v)
+{
+    return atomic_exchange_explicit(&a->v, v, memory_order_acq_rel);
+}
+
+/* True when *a was `from` and now is `to`; acquire on success: the object may be looked at. */
+PB_INLINE bool pb_cas_acquire_ptr(pb_atomic_ptr *a, void *from, void *to)
+{
+    return atomic_compare_exchange_strong_explicit(&a->v, &from, to, memory_order_acquire,
+                                                   memory_order_relaxed);
+}
+
+/* As above, release on success: publishes what was stored into the object. */
+PB_INLINE bool pb_cas_release_ptr(pb_atomic_ptr *a, void *from, void *to)
+{
+    return atomic_compare_exchange_strong_explicit(&a->v, &from, to, memory_order_release,
+                                                   memory_order_relaxed);
 }
 
 #endif

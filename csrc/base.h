@@ -29,7 +29,7 @@ typedef enum pb_status {
     PB_OK = 0,
     PB_BAD_VALUE, /* a name or number the caller must change */
     PB_NO_MEMORY, /* an allocation or a constructor failed */
-    PB_TIMED_OUT, /* a thread did not park before its deadline */
+    PB_LATE,      /* a thread did not park before its deadline */
     PB_BROKEN,    /* an invariant of ours does not hold: objects lost or made twice */
     PB_SYSTEM,    /* the kernel refused a thread or a CPU */
 } pb_status;
@@ -45,6 +45,13 @@ PB_INLINE void *pb_launder(void *p)
 {
     __asm__ volatile("" : "+r"(p) : : "memory");
     return p;
+}
+
+/* Makes the compiler have the value ready here: it may not put the work off. No instruction. */
+PB_INLINE uint64_t pb_settle(uint64_t value)
+{
+    __asm__ volatile("" : "+r"(value));
+    return value;
 }
 
 /* Makes the compiler believe that everything stored so far is read, and may be written, by others.

@@ -55,9 +55,34 @@ bool pb_checkpoint(pb_ctx *ctx)
     return ctx->seen % PB_PHASES == PB_PARKED ? pb_park(ctx) : true;
 }
 
+enum { SLICE_NS = 2000000 }; /* how long a park request may go unseen by a sleeper */
+
+uint64_t pb_run_time_ns(const pb_ctx *ctx)
+{
+    /* relaxed: written while everybody is parked, published by the release in pb_advance */
+    return pb_now_ns() - pb_load_relaxed_u64(&ctx->control->parked_ns);
+}
+
+bool pb_may_wait(pb_ctx *ctx, uint64_t deadline_ns)
+{
+    /* A counted pass has asked everybody to park from its start: there, waits end by themselves. */
+    if (!ctx->control->untimed && !pb_keep_running(ctx))
+        return false;
+    return pb_run_time_ns(ctx) < deadline_ns;
+}
+
+bool pb_wait(pb_ctx *ctx, pb_atomic_u32 *word, uint32_t value, uint64_t deadline_ns)
+{
+    const uint64_t now = pb_run_time_ns(ctx);
+    if (now >= deadline_ns)
+        return false;
+    const uint64_t left = deadline_ns - now;
+    pb_futex_wait(word, value, left < SLICE_NS ? left : SLICE_NS);
+    return pb_may_wait(ctx, deadline_ns);
+}
+
 void pb_sleep(pb_ctx *ctx, uint64_t ns)
 {
-    enum { SLICE_NS = 2000000 };
     if (ctx->control->untimed)
         return;
     uint64_t now = pb_now_ns();

@@ -51,6 +51,7 @@ struct pb_run {
     pb_ctx closer;  /* the controller's context: closing the pool destroys through it */
     double stretch; /* threads per CPU, at least 1 */
     uint64_t run_in_ns;
+    uint64_t parked_since; /* on the clock; run time stands still from there on */
     bool workload_open, pool_open;
     uint32_t missing; /* threads that could not be started: reported on their behalf */
     pb_member *members;

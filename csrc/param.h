@@ -16,6 +16,7 @@ typedef enum pb_param_kind {
     PB_COUNT_KIND,
     PB_SIZE_KIND,
     PB_TIME_KIND,
+    PB_PERIOD_KIND,
     PB_CHOICE_KIND,
     PB_TEXT_KIND,
 } pb_param_kind;
@@ -35,6 +36,10 @@ typedef struct pb_param {
     {name, PB_SIZE_KIND, initial, low, high, NULL, summary}
 #define PB_TIME(name, initial, low, high, summary) \
     {name, PB_TIME_KIND, initial, low, high, NULL, summary}
+/* Milliseconds of run time after which something recurs; a window lasts several of them. 0: never.
+ */
+#define PB_PERIOD(name, initial, low, high, summary) \
+    {name, PB_PERIOD_KIND, initial, low, high, NULL, summary}
 /* The first choice is the default. */
 #define PB_CHOICE(name, choices, summary) {name, PB_CHOICE_KIND, 0, 0, 0, choices, summary}
 

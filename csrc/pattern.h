@@ -22,30 +22,38 @@ struct pb_pattern {
 };
 
 typedef struct pb_got {
-    void *object;   /* NULL: how says why */
-    pb_outcome how; /* PB_LOCAL_HIT ... PB_FAILED */
+    void *object;    /* NULL: how says why */
+    pb_outcome how;  /* PB_LOCAL_HIT ... PB_TIMED_OUT */
+    uint64_t handle; /* comes back at release */
 } pb_got;
 
 /* The two functions of a pool that kernels call; always constants. */
 typedef struct pb_pool_calls {
     pb_got (*acquire)(pb_ctx *ctx, const pb_functions *w, const pb_args *args);
-    pb_outcome (*release)(pb_ctx *ctx, void *object, const pb_functions *w, const pb_args *args);
+    pb_outcome (*release)(pb_ctx *ctx, const pb_held held, const pb_functions *w,
+                          const pb_args *args);
 } pb_pool_calls;
 
-/* An object behind the barrier, or NULL, counted as failed: then there is no operation. */
-PB_INLINE void *pb_acquire(pb_ctx *ctx, const pb_pool_calls pool, const pb_functions *w,
-                           const pb_args *args)
+/* An object behind the barrier, or none, counted as failed: then there is no operation. */
+PB_INLINE pb_held pb_acquire(pb_ctx *ctx, const pb_pool_calls pool, const pb_functions *w,
+                             const pb_args *args)
 {
     const pb_got got = pool.acquire(ctx, w, args);
     if (got.how != PB_LOCAL_HIT) /* folded away where the pool's answer is a constant */
         ctx->outcomes[got.how]++;
-    return got.object;
+    if (PB_UNLIKELY(got.object == NULL))
+        return (pb_held){NULL, 0};
+    void *object = pb_launder(got.object);
+    if (object == NULL)
+        __builtin_unreachable(); /* the barrier hides what the line above it has found */
+    return (pb_held){object, got.handle};
 }
 
-PB_INLINE void pb_release(pb_ctx *ctx, void *object, const pb_pool_calls pool,
+PB_INLINE void pb_release(pb_ctx *ctx, const pb_held held, const pb_pool_calls pool,
                           const pb_functions *w, const pb_args *args)
 {
-    const pb_outcome how = pool.release(ctx, pb_launder(object), w, args);
+    const pb_held back = {pb_launder(held.object), held.handle};
+    const pb_outcome how = pool.release(ctx, back, w, args);
     if (how != PB_KEPT)
         ctx->outcomes[how]++;
 }

@@ -7,7 +7,8 @@
  *   NAME_open, NAME_close     the shared part; close destroys every idle object
  *   NAME_attach, NAME_detach  one thread's part, called on that thread; detach loses nothing
  *   NAME_idle                 objects idle now: of one thread's part, or (NULL) of the shared part
- *   NAME_acquire, NAME_release  always_inline; the only functions a kernel calls
+ *   NAME_acquire, NAME_release  always_inline; the only functions a kernel calls. What acquire
+ * gives as `handle` comes back at release, possibly on another thread
  *
  * and ends with PB_DEFINE_POOL(NAME). Its thread context is a struct that begins with a pb_ctx.
  * The contract, which tests/c/test_pools.c holds every pool of the list to: constructed =
@@ -42,7 +43,8 @@ typedef struct pb_pool_class {
     uint64_t (*idle)(const pb_pool *pool, const pb_ctx *ctx);
     pb_got (*acquire)(pb_ctx *ctx, const pb_functions *w,
                       const pb_args *args); /* for tests: kernels inline it */
-    pb_outcome (*release)(pb_ctx *ctx, void *object, const pb_functions *w, const pb_args *args);
+    pb_outcome (*release)(pb_ctx *ctx, const pb_held held, const pb_functions *w,
+                          const pb_args *args);
     const pb_kernel (*kernels)[PB_PATTERN_COUNT]; /* [workload][pattern] */
 } pb_pool_class;
 
@@ -66,7 +68,7 @@ PB_INLINE void pb_reset_at_acquire(pb_ctx *ctx, void *object, const pb_functions
 PB_INLINE pb_got pb_got_constructed(pb_ctx *ctx, const pb_functions *w, const pb_args *args)
 {
     void *object = pb_construct(ctx, w, args);
-    return (pb_got){object, PB_LIKELY(object != NULL) ? PB_CONSTRUCTED : PB_FAILED};
+    return (pb_got){object, PB_LIKELY(object != NULL) ? PB_CONSTRUCTED : PB_FAILED, 0};
 }
 
 #define PB_TABLE_OF(unused, name, ...) \

@@ -83,7 +83,7 @@ static PyObject *build_info(PyObject *module, PyObject *unused)
 /* One parameter as (name, kind, default, low, high, choices or None, summary). */
 static PyObject *describe_param(const pb_param *p)
 {
-    static const char *const kinds[] = {"count", "size", "time", "choice", "text"};
+    static const char *const kinds[] = {"count", "size", "time", "period", "choice", "text"};
     return Py_BuildValue("(ssLLLzs)", p->name, kinds[p->kind], (long long)p->initial,
                          (long long)p->low, (long long)p->high, p->choices, p->summary);
 }
@@ -101,8 +101,8 @@ static PyObject *describe_params(const pb_described *d)
     return list;
 }
 
-/* One list line as (name, summary, extra, params); extra: traits of a pool, (traits, enters) of a
- * workload.
+/* One list line as (name, summary, extra, params); extra: (traits, outcomes) of a pool,
+ * (traits, enters) of a workload, two empty texts of a pattern.
  */
 static int append_line(PyObject *list, const pb_described *d, PyObject *extra)
 {
@@ -126,25 +126,28 @@ static PyObject *trait_names(uint32_t traits, const char *const *names, int coun
     return PyUnicode_FromString(text);
 }
 
-static PyObject *pool_traits(uint32_t traits)
+/* (traits, outcomes) of a pool. */
+static PyObject *describe_pool(const pb_pool_entry *p)
 {
-    static const char *const names[] = {"holds_many", "remote_release", "constructs_always",
-                                        "in_place"};
-    return trait_names(traits, names, 4);
+    static const char *const names[] = {"holds_many", "remote_release",   "constructs_always",
+                                        "in_place",   "needs_shareable",  "burst_only",
+                                        "ages",       "waits_for_objects"};
+    return Py_BuildValue("(NN)", trait_names(p->traits, names, 8),
+                         trait_names(p->outcomes, pb_outcome_names, PB_OUTCOMES));
 }
 
-/* (traits, enters) of a workload. */
+/* (traits, enters) of a workload, two empty texts of a pattern. */
 static PyObject *describe_traits(const pb_workload_entry *w)
 {
-    static const char *const names[] = {"placeable"};
-    return Py_BuildValue("(Ns)", trait_names(w->traits, names, 1), w->enters);
+    static const char *const names[] = {"placeable", "shareable"};
+    return Py_BuildValue("(Ns)", trait_names(w->traits, names, 2), w->enters);
 }
 
 static PyObject *list_pools(void)
 {
     PyObject *list = PyList_New(0);
     for (int i = 0; list && i < PB_POOL_COUNT; i++)
-        if (append_line(list, &pb_pools[i].is, pool_traits(pb_pools[i].traits)) < 0)
+        if (append_line(list, &pb_pools[i].is, describe_pool(&pb_pools[i])) < 0)
             Py_CLEAR(list);
     return list;
 }
@@ -162,7 +165,7 @@ static PyObject *list_patterns(void)
 {
     PyObject *list = PyList_New(0);
     for (int i = 0; list && i < PB_PATTERN_COUNT; i++)
-        if (append_line(list, &pb_patterns[i].is, PyUnicode_FromString("")) < 0)
+        if (append_line(list, &pb_patterns[i].is, Py_BuildValue("(ss)", "", "")) < 0)
             Py_CLEAR(list);
     return list;
 }

@@ -293,7 +293,7 @@ static handle *enter_for(PyObject *module, PyObject *args, double *seconds)
 /* Threads that hang keep their memory: forget the run, so that nobody touches it again. */
 static PyObject *failed(PyObject *module, handle *h, pb_status status, const pb_error *error)
 {
-    if (status == PB_TIMED_OUT)
+    if (status == PB_LATE)
         h->run = NULL;
     leave(h);
     return pb_raise(module, status, error);
@@ -380,16 +380,18 @@ static int add_named(PyObject *dict, const named *counts, size_t n)
 
 static int add_outcomes(PyObject *dict, const uint64_t outcomes[PB_OUTCOMES])
 {
-    const named counts[] = {
-        {"local_hits", outcomes[PB_LOCAL_HIT]},
-        {"shared_hits", outcomes[PB_SHARED_HIT]},
-        {"misses", outcomes[PB_CONSTRUCTED]},
-        {"failed", outcomes[PB_FAILED]},
-        {"kept", outcomes[PB_KEPT]},
-        {"overflowed", outcomes[PB_DESTROYED]},
-        {"refused", outcomes[PB_REFUSED]},
-    };
-    return add_named(dict, counts, sizeof counts / sizeof counts[0]);
+    named counts[PB_OUTCOMES];
+    for (int i = 0; i < PB_OUTCOMES; i++)
+        counts[i] = (named){pb_outcome_names[i], outcomes[i]};
+    return add_named(dict, counts, PB_OUTCOMES);
+}
+
+static int add_events(PyObject *dict, const uint64_t events[PB_EVENTS])
+{
+    named counts[PB_EVENTS];
+    for (int i = 0; i < PB_EVENTS; i++)
+        counts[i] = (named){pb_event_names[i], events[i]};
+    return add_named(dict, counts, PB_EVENTS);
 }
 
 /* Allocations by owner, each name with `part` in front. */
@@ -414,7 +416,7 @@ static int add_account(PyObject *dict, const pb_account *a)
         {"constructed", a->constructed},
         {"destroyed", a->destroyed},
         {"idle", a->idle},
-        {"trimmed", a->trimmed},
+        {"longest_wait_ns", a->longest_wait_ns},
         {"minor_faults", a->usage.minor_faults},
         {"major_faults", a->usage.major_faults},
         {"voluntary_switches", a->usage.voluntary_switches},
@@ -430,7 +432,7 @@ static PyObject *account_to_dict(const pb_account *a)
 {
     PyObject *dict = PyDict_New();
     if (dict && (add_account(dict, a) < 0 || add_outcomes(dict, a->outcomes) < 0 ||
-                 add_counts(dict, "setup", &a->setup) < 0))
+                 add_events(dict, a->events) < 0 || add_counts(dict, "setup", &a->setup) < 0))
         Py_CLEAR(dict);
     return dict;
 }

@@ -5,14 +5,20 @@
 
 #define PB_PARAM_COUNT(list) (int)(sizeof(list) / sizeof(pb_param))
 
-#define PB_POOL_DECLARE(name, traits, summary, ...) \
-    extern const pb_pool_class pb_##name##_pool;    \
+#define PB_RESULT_NAME(name, result) #result,
+const char *const pb_outcome_names[PB_OUTCOMES] = {PB_ACQUIRE_OUTCOMES(PB_RESULT_NAME)
+                                                       PB_RELEASE_OUTCOMES(PB_RESULT_NAME)};
+const char *const pb_event_names[PB_EVENTS] = {PB_EVENT_LIST(PB_RESULT_NAME)};
+
+#define PB_POOL_DECLARE(name, traits, outcomes, summary, ...) \
+    extern const pb_pool_class pb_##name##_pool;              \
     static const pb_param name##_pool_params[] = {__VA_ARGS__};
 PB_POOLS(PB_POOL_DECLARE)
 
-#define PB_POOL_ENTRY(name, traits, summary, ...)                              \
+#define PB_POOL_ENTRY(name, traits, outcomes, summary, ...)                    \
     {{#name, summary, name##_pool_params, PB_PARAM_COUNT(name##_pool_params)}, \
      traits,                                                                   \
+     outcomes,                                                                 \
      &pb_##name##_pool},
 const pb_pool_entry pb_pools[PB_POOL_COUNT] = {PB_POOLS(PB_POOL_ENTRY)};
 

@@ -25,7 +25,8 @@ typedef struct pb_described {
 
 typedef struct pb_pool_entry {
     pb_described is;
-    uint32_t traits; /* PB_HOLDS_MANY ... */
+    uint32_t traits;   /* PB_HOLDS_MANY ... */
+    uint32_t outcomes; /* PB_CAN(...): those it can have */
     const pb_pool_class *class;
 } pb_pool_entry;
 
@@ -46,6 +47,10 @@ typedef struct pb_pattern_entry {
 
 #define PB_POOL_INDEX(name, ...) PB_POOL_##name,
 enum { PB_POOLS(PB_POOL_INDEX) PB_POOL_COUNT };
+
+/* What results call outcomes and events. */
+extern const char *const pb_outcome_names[PB_OUTCOMES];
+extern const char *const pb_event_names[PB_EVENTS];
 
 extern const pb_pool_entry pb_pools[PB_POOL_COUNT];
 extern const pb_workload_entry pb_workloads[PB_WORKLOAD_COUNT];

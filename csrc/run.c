@@ -151,7 +151,7 @@ static pb_status open_all(pb_run *run, pb_error *error)
         return status;
     status = start_threads(run, error);
     if (!pb_parked_all(run))
-        return pb_fail(error, PB_TIMED_OUT, "threads did not attach in time");
+        return pb_fail(error, PB_LATE, "threads did not attach in time");
     pb_ledger_read(&run->setup);
     pb_counts_since(&run->setup, &before);
     return status == PB_OK ? first_failure(run, error) : status;
@@ -181,7 +181,7 @@ pb_status pb_run_open(pb_run **out, const pb_cell *cell, pb_error *error)
     }
     pb_account ignored;
     pb_error later; /* the first error is the one to report */
-    if (status == PB_TIMED_OUT)
+    if (status == PB_LATE)
         pb_run_abandon(run);
     else
         (void)pb_run_close(run, &ignored, &later);
@@ -194,9 +194,14 @@ static void add_counts(pb_account *a, const pb_ctx *ctx)
     a->operations += ctx->operations;
     a->constructed += ctx->constructed;
     a->destroyed += ctx->destroyed;
-    a->trimmed += ctx->trimmed;
     for (int i = 0; i < PB_OUTCOMES; i++)
         a->outcomes[i] += ctx->outcomes[i];
+    for (int i = 0; i < PB_EVENTS; i++)
+        a->events[i] += ctx->events[i];
+    const uint64_t longest[] = {ctx->longest_wait_ns, ctx->lock_node.longest_wait_ns};
+    for (int i = 0; i < 2; i++)
+        if (longest[i] > a->longest_wait_ns)
+            a->longest_wait_ns = longest[i];
 }
 
 /* Everybody has left its kernel and nothing is held: the quiet point. */
@@ -257,6 +262,26 @@ static uint64_t close_parts(pb_run *run)
     return alive;
 }
 
+/* Operations that say nothing about hits: each thread's first ones construct. */
+static uint64_t operations_to_fill(const pb_run *run)
+{
+    return 2 * (uint64_t)run->cell.threads * run->pattern.live;
+}
+
+/* A pool from which no acquire was ever served was not measured, whatever the clock says. */
+static pb_status judge_hits(const pb_run *run, const pb_account *a, pb_error *error)
+{
+    const uint64_t hits = a->outcomes[PB_LOCAL_HIT] + a->outcomes[PB_SHARED_HIT] +
+                          a->outcomes[PB_STOLEN] + a->outcomes[PB_WAITED];
+    if (hits > 0 || (pb_pools[run->cell.pool].traits & PB_CONSTRUCTS_ALWAYS) ||
+        a->operations <= operations_to_fill(run))
+        return PB_OK;
+    (void)snprintf(error->text, sizeof error->text,
+                   "pool never exercised: none of %" PRIu64 " acquires found an object in it",
+                   a->operations);
+    return PB_BROKEN;
+}
+
 static pb_status judge(const pb_account *a, pb_error *error)
 {
     if (a->constructed == a->destroyed + a->idle && a->retained == 0)
@@ -278,14 +303,16 @@ pb_status pb_run_close(pb_run *run, pb_account *account, pb_error *error)
     pb_futex_wake(&run->control.epoch, INT_MAX);
     if (!pb_parked_all(run)) {
         pb_run_abandon(run);
-        return pb_fail(error, PB_TIMED_OUT, "threads did not finish in time");
+        return pb_fail(error, PB_LATE, "threads did not finish in time");
     }
     count_quiet(run, account);
     close_step(run, PB_DETACH);
     join_all(run);
     pb_usage_read(&account->usage);
     account->retained = close_parts(run);
-    const pb_status status = judge(account, error);
+    pb_status status = judge(account, error);
+    if (status == PB_OK)
+        status = judge_hits(run, account, error);
     free(run->members);
     free(run);
     return status;

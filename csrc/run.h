@@ -53,11 +53,12 @@ typedef struct pb_warmth {
 typedef struct pb_account {
     uint64_t operations;
     uint64_t constructed, destroyed, idle; /* at the end, before threads detach */
-    uint64_t trimmed;                      /* of destroyed: given back by trims */
     uint64_t outcomes[PB_OUTCOMES];        /* complete: hits and kept are filled in */
-    uint64_t retained; /* objects alive after everything was closed: must be 0 */
-    pb_usage usage;    /* of the process, since it started */
-    pb_counts setup;   /* counted: allocations of opening the pool and attaching all threads */
+    uint64_t events[PB_EVENTS];
+    uint64_t longest_wait_ns; /* of any thread, for a lock or for an object */
+    uint64_t retained;        /* objects alive after everything was closed: must be 0 */
+    pb_usage usage;           /* of the process, since it started */
+    pb_counts setup; /* counted: allocations of opening the pool and attaching all threads */
     uint64_t retained_bytes; /* counted: what pool and idle objects hold at the quiet point */
     uint64_t peak_bytes;     /* counted: the most that pool and objects held at once */
 } pb_account;

@@ -15,6 +15,7 @@ enum {
     BATCH_MAX = 4096,     /* and the skew stays below 1 % of a 10 ms window */
     PATIENCE_NS = 1000000000,       /* how long threads may take to park, for each per CPU, ... */
     PATIENCE_LEAST_NS = 2000000000, /* ... at least; waits are park points, so this is generous */
+    TICK_NS = 1000000,              /* resolution of the run-time tick */
     WARM_PARTS = 4,                 /* windows of a warm-up whose operations are not slow */
     WARM_LIMIT_S = 10, /* a warm-up grows until an operation completes, but not beyond */
 };
@@ -46,8 +47,36 @@ bool pb_parked_all(pb_run *run)
     }
 }
 
+/* Time parked is no run time. */
+static void count_parked_time(pb_run *run)
+{
+    const uint64_t parked = pb_load_relaxed_u64(&run->control.parked_ns); /* only we write it */
+    /* relaxed: published by the release in pb_advance */
+    pb_store_relaxed_u64(&run->control.parked_ns, parked + pb_now_ns() - run->parked_since);
+}
+
+/* Advances the tick of ageing pools to run time; others would only lose a cache line to it. */
+static void tick(pb_run *run)
+{
+    const uint64_t run_ns = pb_run_time_ns(&run->closer);
+    /* relaxed: a tick orders nothing, it only says that time passes */
+    pb_store_relaxed_u32(&run->control.tick, (uint32_t)(run_ns / TICK_NS));
+}
+
+/* Sleeps until `ns` on the clock, ticking where the pool looks. */
+static void sleep_ticking(pb_run *run, uint64_t ns)
+{
+    const bool ages = pb_pools[run->cell.pool].traits & PB_AGES;
+    for (uint64_t now = pb_now_ns(); ages && now + TICK_NS < ns; now = pb_now_ns()) {
+        tick(run);
+        pb_sleep_until(now + TICK_NS);
+    }
+    pb_sleep_until(ns);
+}
+
 static void unpark(pb_run *run)
 {
+    count_parked_time(run);
     /* relaxed: published by the release in advance */
     pb_store_relaxed_u32(&run->control.parked, run->missing);
     (void)pb_advance(run);
@@ -70,14 +99,15 @@ pb_status pb_run_window(pb_run *run, double seconds, pb_window *window, pb_error
     pb_usage_read(&before);
     const uint64_t cpu = pb_cpu_ns();
     window->start_ns = pb_advance(run);
-    pb_sleep_until(window->start_ns + (uint64_t)(seconds * 1e9));
+    sleep_ticking(run, window->start_ns + (uint64_t)(seconds * 1e9));
     const uint64_t end = pb_advance(run);
     window->cpu_ns = pb_cpu_ns() - cpu;
     window->ns = end - window->start_ns;
     pb_usage_read(&after);
     window->usage = pb_usage_between(&before, &after);
     if (!pb_parked_all(run))
-        return pb_fail(error, PB_TIMED_OUT, "threads did not park in time");
+        return pb_fail(error, PB_LATE, "threads did not park in time");
+    run->parked_since = end;
     read_counts(run, window);
     return PB_OK;
 }
@@ -144,7 +174,7 @@ pb_status pb_run_warm(pb_run *run, double seconds, pb_warmth *warmth, pb_error *
     }
     free(window.operations);
     if (status == PB_OK && warmth->rate <= 0)
-        return pb_fail(error, PB_TIMED_OUT, "window too short: no operation completed within 10 s");
+        return pb_fail(error, PB_LATE, "window too short: no operation completed within 10 s");
     return status;
 }
 
@@ -164,7 +194,7 @@ void pb_complete_outcomes(uint64_t outcomes[PB_OUTCOMES], uint64_t acquired, uin
     outcomes[PB_LOCAL_HIT] = acquired;
     outcomes[PB_KEPT] = released;
     for (int i = PB_LOCAL_HIT + 1; i < PB_ACQUIRES; i++)
-        outcomes[PB_LOCAL_HIT] -= i == PB_FAILED ? 0 : outcomes[i];
+        outcomes[PB_LOCAL_HIT] -= i == PB_FAILED || i == PB_TIMED_OUT ? 0 : outcomes[i];
     for (int i = PB_KEPT + 1; i < PB_OUTCOMES; i++)
         outcomes[PB_KEPT] -= outcomes[i];
 }
@@ -174,7 +204,7 @@ static uint64_t kept_out(const pb_ctx *ctx)
 {
     uint64_t count = 0;
     for (uint64_t i = 0; i < ctx->pattern->live; i++)
-        count += ctx->held[i] != NULL;
+        count += ctx->held[i].object != NULL;
     return count;
 }
 
@@ -206,7 +236,7 @@ pb_status pb_run_pass(pb_run *run, uint32_t attempts, pb_pass *pass, pb_error *e
     pb_store_release_u32(&run->control.epoch, pb_load_relaxed_u32(&run->control.epoch) + PB_PHASES);
     pb_futex_wake(&run->control.epoch, INT_MAX);
     if (!pb_parked_all(run))
-        return pb_fail(error, PB_TIMED_OUT, "threads did not finish a counted pass in time");
+        return pb_fail(error, PB_LATE, "threads did not finish a counted pass in time");
     pb_ledger_read(&pass->counts);
     pb_counts_since(&pass->counts, &before);
     add_pass(run, pass, &released, 1);

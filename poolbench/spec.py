@@ -25,6 +25,7 @@ _UNITS: Final[dict[str, dict[str, int]]] = {
     "size": {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30},
     "time": {"": 1, "ns": 1, "us": 1000, "ms": 10**6, "s": 10**9},
     "count": {"": 1},
+    "period": {"": 1},
 }
 _NUMBER: Final = re.compile(r"([+-]?[0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)")
 _DIGITS: Final = 40  # longer numbers are mistakes, and Python refuses to read the longest
@@ -33,7 +34,10 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Param:
-    """One parameter of a list line; its kind is count, size (bytes), time (ns), choice or text."""
+    """One parameter of a list line.
+
+    Its kind is count, size (bytes), time (ns), period (ms of run time), choice or text.
+    """
 
     name: str
     kind: str
@@ -65,7 +69,7 @@ class Param:
 
     def show(self, value: Value) -> str:
         """Return `value` as the grammar writes it, with the largest unit that divides it."""
-        if isinstance(value, str) or self.kind == "count" or value == 0:
+        if isinstance(value, str) or self.kind in ("count", "period") or value == 0:
             return str(value)
         for unit, factor in reversed(_UNITS[self.kind].items()):
             if factor > 1 and value % factor == 0:
@@ -90,7 +94,8 @@ def _number(text: str, kind: str) -> int | None:
 class Entry:
     """One line of the registry: a pool, workload or pattern, with its parameters.
 
-    `enters` names the process-wide state that a workload's construction enters, "" for none.
+    `enters` names the process-wide state that a workload's construction enters, "" for none;
+    `outcomes` those that a pool's acquires and releases can have, as the ledger calls them.
     """
 
     kind: Kind
@@ -98,6 +103,7 @@ class Entry:
     summary: str
     traits: frozenset[str]
     enters: str
+    outcomes: tuple[str, ...]
     params: tuple[Param, ...]
 
     def param(self, name: str) -> Param:
@@ -124,12 +130,17 @@ def registry() -> dict[Kind, dict[str, Entry]]:
                 kind=kind,
                 name=name,
                 summary=summary,
-                traits=frozenset((extra[0] if kind == "workload" else extra).split("|")) - {""},
+                traits=frozenset(_names(extra[0])),
                 enters=extra[1] if kind == "workload" else "",
+                outcomes=_names(extra[1]) if kind == "pool" else (),
                 params=tuple(_param(*p) for p in params),
             )
             found[kind][name] = entry
     return found
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name for name in text.split("|") if name)
 
 
 def _param(

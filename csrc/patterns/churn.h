@@ -47,15 +47,14 @@ PB_INLINE uint64_t churn_batch(pb_ctx *ctx, const pb_pool_calls pool, const pb_f
 {
     uint64_t failed = 0, sum = 0;
     for (uint64_t i = n; i > 0; i--) {
-        void *object = pb_acquire(ctx, pool, w, args);
-        if (PB_UNLIKELY(object == NULL)) {
+        const pb_held held = pb_acquire(ctx, pool, w, args);
+        if (PB_UNLIKELY(held.object == NULL)) {
             failed++;
             continue;
         }
-        object = pb_launder(object);
-        sum += pb_use(ctx, object, w, args);
+        sum = pb_settle(sum + pb_use(ctx, held.object, w, args));
         churn_pause(ctx, (uint64_t)p.arg[CHURN_HOLD_SPIN], (uint64_t)p.arg[CHURN_HOLD_SLEEP]);
-        pb_release(ctx, object, pool, w, args);
+        pb_release(ctx, held, pool, w, args);
         churn_pause(ctx, (uint64_t)p.arg[CHURN_THINK_SPIN], (uint64_t)p.arg[CHURN_THINK_SLEEP]);
     }
     ctx->sink += sum;

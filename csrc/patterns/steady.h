@@ -24,22 +24,20 @@ static PB_COLD void steady_open(pb_pattern *p, const pb_params *params, uint64_t
 }
 
 /* Replaces what `place` holds; false when there is no new object: the place stays empty. */
-PB_INLINE bool steady_replace(pb_ctx *ctx, void **place, const pb_pool_calls pool,
+PB_INLINE bool steady_replace(pb_ctx *ctx, pb_held *place, const pb_pool_calls pool,
                               const pb_functions *w, const pb_args *args, uint64_t *sum)
 {
-    if (PB_LIKELY(*place != NULL))
+    if (PB_LIKELY(place->object != NULL))
         pb_release(ctx, *place, pool, w, args);
-    void *object = pb_acquire(ctx, pool, w, args);
-    *place = object;
-    if (PB_UNLIKELY(object == NULL))
+    *place = pb_acquire(ctx, pool, w, args);
+    if (PB_UNLIKELY(place->object == NULL))
         return false;
-    object = pb_launder(object);
-    *sum += pb_use(ctx, object, w, args);
+    *sum = pb_settle(*sum + pb_use(ctx, place->object, w, args));
     return true;
 }
 
 /* `n` attempts; returns how many failed to acquire. */
-PB_INLINE uint64_t steady_batch(pb_ctx *ctx, void **held, const pb_pool_calls pool,
+PB_INLINE uint64_t steady_batch(pb_ctx *ctx, pb_held *held, const pb_pool_calls pool,
                                 const pb_functions *w, const pb_args *args, const uint32_t live,
                                 const uint64_t n)
 {
@@ -53,7 +51,7 @@ PB_INLINE uint64_t steady_batch(pb_ctx *ctx, void **held, const pb_pool_calls po
 }
 
 /* The first K acquires: operations too, each released by a later replacement or by steady_empty. */
-PB_INLINE void steady_fill(pb_ctx *ctx, void **held, const pb_pool_calls pool,
+PB_INLINE void steady_fill(pb_ctx *ctx, pb_held *held, const pb_pool_calls pool,
                            const pb_functions *w, const pb_args *args, const uint32_t live)
 {
     uint64_t sum = 0;
@@ -62,13 +60,13 @@ PB_INLINE void steady_fill(pb_ctx *ctx, void **held, const pb_pool_calls pool,
     ctx->sink += sum;
 }
 
-PB_INLINE void steady_empty(pb_ctx *ctx, void **held, const pb_pool_calls pool,
+PB_INLINE void steady_empty(pb_ctx *ctx, pb_held *held, const pb_pool_calls pool,
                             const pb_functions *w, const pb_args *args, const uint32_t live)
 {
     for (uint32_t i = 0; i < live; i++) {
-        if (held[i] != NULL)
+        if (held[i].object != NULL)
             pb_release(ctx, held[i], pool, w, args);
-        held[i] = NULL;
+        held[i].object = NULL;
     }
 }
 
@@ -87,7 +85,7 @@ PB_INLINE void steady_run(pb_ctx *ctx, const pb_pool_calls pool, const pb_functi
                           const pb_args *args, const pb_pattern p)
 {
     const uint32_t live = (uint32_t)p.arg[STEADY_LIVE];
-    void **held = ctx->held;
+    pb_held *held = ctx->held;
     steady_fill(ctx, held, pool, w, args, live);
     do {
         const uint64_t n = ctx->batch;

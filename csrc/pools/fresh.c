@@ -49,9 +49,10 @@ PB_INLINE pb_got fresh_acquire(pb_ctx *ctx, const pb_functions *w, const pb_args
     return pb_got_constructed(ctx, w, args);
 }
 
-PB_INLINE pb_outcome fresh_release(pb_ctx *ctx, void *object, const pb_functions *w,
+PB_INLINE pb_outcome fresh_release(pb_ctx *ctx, const pb_held held, const pb_functions *w,
                                    const pb_args *args)
 {
+    void *object = held.object;
     pb_destroy(ctx, object, w, args);
     return PB_DESTROYED;
 }

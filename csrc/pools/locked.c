@@ -57,7 +57,7 @@ static pb_status locked_open(pb_pool **pool, const pb_params *params, int thread
         free(p);
         return PB_NO_MEMORY;
     }
-    pb_lock_init(&p->lock, p->kind);
+    pb_lock_init(&p->lock, p->kind, (uint32_t)pb_params_get(params, "backoff"));
     *pool = p;
     return PB_OK;
 }
@@ -110,35 +110,36 @@ static uint64_t locked_idle(const pb_pool *pool, const pb_ctx *ctx)
 PB_INLINE pb_got locked_miss(pb_ctx *ctx, pb_pool *p, const pb_functions *w, const pb_args *args)
 {
     if (!p->construct_inside)
-        pb_lock_release(&p->lock, p->kind);
+        pb_lock_release(&p->lock, p->kind, &ctx->lock_node);
     const pb_got got = pb_got_constructed(ctx, w, args);
     if (p->construct_inside)
-        pb_lock_release(&p->lock, p->kind);
+        pb_lock_release(&p->lock, p->kind, &ctx->lock_node);
     return got;
 }
 
 PB_INLINE pb_got locked_acquire(pb_ctx *ctx, const pb_functions *w, const pb_args *args)
 {
     pb_pool *p = ((locked_ctx *)ctx)->pool;
-    pb_lock_acquire(&p->lock, p->kind);
+    pb_lock_acquire(&p->lock, p->kind, &ctx->lock_node);
     if (PB_UNLIKELY(p->count == 0))
         return locked_miss(ctx, p, w, args);
     void *object = locked_take(p);
-    pb_lock_release(&p->lock, p->kind);
+    pb_lock_release(&p->lock, p->kind, &ctx->lock_node);
     pb_reset_at_acquire(ctx, object, w, args);
-    return (pb_got){object, PB_SHARED_HIT};
+    return (pb_got){object, PB_SHARED_HIT, 0};
 }
 
-PB_INLINE pb_outcome locked_release(pb_ctx *ctx, void *object, const pb_functions *w,
+PB_INLINE pb_outcome locked_release(pb_ctx *ctx, const pb_held held, const pb_functions *w,
                                     const pb_args *args)
 {
+    void *object = held.object;
     pb_pool *p = ((locked_ctx *)ctx)->pool;
     pb_reset_at_release(ctx, object, w, args);
-    pb_lock_acquire(&p->lock, p->kind);
+    pb_lock_acquire(&p->lock, p->kind, &ctx->lock_node);
     const bool kept = p->count < p->capacity;
     if (PB_LIKELY(kept))
         locked_put(p, object);
-    pb_lock_release(&p->lock, p->kind);
+    pb_lock_release(&p->lock, p->kind, &ctx->lock_node);
     if (PB_LIKELY(kept))
         return PB_KEPT;
     pb_destroy(ctx, object, w, args);

@@ -11,8 +11,7 @@
  * by their acquirer.
  *
  * handles=1: each slot has a generation, odd while its object lives. A handle is (generation,
- * index); slab_resolve refuses one whose object is gone, and release refuses an object that is not
- * live.
+ * index); pb_slab_resolve and release refuse one whose object is gone.
  *
  *              acquire   release
  *   acquire       -         -        - : each thread touches its own block only
@@ -105,12 +104,10 @@ PB_INLINE uint32_t *slab_generation(const slab_ctx *self, size_t offset)
     return &self->generations[offset / self->stride];
 }
 
-/* The handle of a live object: its slot's generation above its index. Needs handles=1. */
-uint64_t pb_slab_handle(const pb_ctx *ctx, const void *object);
-uint64_t pb_slab_handle(const pb_ctx *ctx, const void *object)
+/* The handle of the live object at `offset`: its slot's generation above its index. */
+PB_INLINE uint64_t slab_handle(const slab_ctx *self, size_t offset)
 {
-    const slab_ctx *self = (const slab_ctx *)ctx;
-    const size_t index = slab_offset(self, object) / self->stride;
+    const size_t index = offset / self->stride;
     return (uint64_t)self->generations[index] << 32 | index;
 }
 
@@ -130,26 +127,28 @@ PB_INLINE pb_got slab_acquire(pb_ctx *ctx, const pb_functions *w, const pb_args 
     slab_ctx *self = (slab_ctx *)ctx;
     const size_t offset = self->free;
     if (PB_UNLIKELY(offset == SLAB_END))
-        return (pb_got){NULL, PB_FAILED};
+        return (pb_got){NULL, PB_FAILED, 0};
     void *object = self->block + offset;
     const size_t next = *slab_next(self, offset);
     pb_clobber(); /* the link is read before the constructor writes over it */
     if (PB_UNLIKELY(!pb_construct_at(ctx, object, w, args))) {
         *slab_next(self, offset) = next;
-        return (pb_got){NULL, PB_FAILED};
+        return (pb_got){NULL, PB_FAILED, 0};
     }
     self->free = next;
-    if (self->generations)
-        (*slab_generation(self, offset))++;
-    return (pb_got){object, PB_LOCAL_HIT};
+    if (!self->generations)
+        return (pb_got){object, PB_LOCAL_HIT, 0};
+    (*slab_generation(self, offset))++;
+    return (pb_got){object, PB_LOCAL_HIT, slab_handle(self, offset)};
 }
 
-PB_INLINE pb_outcome slab_release(pb_ctx *ctx, void *object, const pb_functions *w,
+PB_INLINE pb_outcome slab_release(pb_ctx *ctx, const pb_held held, const pb_functions *w,
                                   const pb_args *args)
 {
+    void *object = held.object;
     slab_ctx *self = (slab_ctx *)ctx;
     const size_t offset = slab_offset(self, object);
-    if (self->generations && PB_UNLIKELY(*slab_generation(self, offset) % 2 == 0))
+    if (self->generations && PB_UNLIKELY(pb_slab_resolve(ctx, held.handle) != object))
         return PB_REFUSED;
     pb_destroy_at(ctx, object, w, args);
     if (self->generations)

@@ -81,7 +81,7 @@ static PB_COLD void thread_cache_trim(thread_cache_ctx *self)
         pb_destroy(ctx, self->idle[i], ctx->workload->is, ctx->workload->args);
     self->count -= self->low;
     memmove(self->idle, self->idle + self->low, self->count * sizeof *self->idle);
-    ctx->trimmed += self->low;
+    ctx->events[PB_TRIMMED] += self->low;
     self->low = self->count;
     self->until_trim = self->trim_ops;
 }
@@ -98,12 +98,13 @@ PB_INLINE pb_got thread_cache_acquire(pb_ctx *ctx, const pb_functions *w, const 
         self->low = self->count;
     void *object = self->idle[self->count];
     pb_reset_at_acquire(ctx, object, w, args);
-    return (pb_got){object, PB_LOCAL_HIT};
+    return (pb_got){object, PB_LOCAL_HIT, 0};
 }
 
-PB_INLINE pb_outcome thread_cache_release(pb_ctx *ctx, void *object, const pb_functions *w,
+PB_INLINE pb_outcome thread_cache_release(pb_ctx *ctx, const pb_held held, const pb_functions *w,
                                           const pb_args *args)
 {
+    void *object = held.object;
     thread_cache_ctx *self = (thread_cache_ctx *)ctx;
     if (PB_UNLIKELY(self->count == self->cap)) {
         pb_destroy(ctx, object, w, args);

@@ -67,12 +67,13 @@ PB_INLINE pb_got thread_local_acquire(pb_ctx *ctx, const pb_functions *w, const 
         return pb_got_constructed(ctx, w, args);
     self->slot = NULL;
     pb_reset_at_acquire(ctx, object, w, args);
-    return (pb_got){object, PB_LOCAL_HIT};
+    return (pb_got){object, PB_LOCAL_HIT, 0};
 }
 
-PB_INLINE pb_outcome thread_local_release(pb_ctx *ctx, void *object, const pb_functions *w,
+PB_INLINE pb_outcome thread_local_release(pb_ctx *ctx, const pb_held held, const pb_functions *w,
                                           const pb_args *args)
 {
+    void *object = held.object;
     thread_local_ctx *self = (thread_local_ctx *)ctx;
     if (PB_UNLIKELY(self->slot != NULL)) {
         pb_destroy(ctx, object, w, args);

@@ -7,7 +7,7 @@
  *   parts_open(&p, &cell, NULL);           NULL: the cell's workload, else one of the test's own
  *   pb_ctx *ctx = parts_attach(&p, 0);     on the thread that uses it
  *   pb_got got = parts_acquire(&p, ctx);
- *   parts_release(&p, ctx, got.object);
+ *   parts_release(&p, ctx, held_of(got));
  *   parts_detach(&p, 0);  parts_close(&p);
  *
  * Mistakes in the text are the test's own, and abort. The name "table" alone means the good table
@@ -188,9 +188,20 @@ static inline pb_got parts_acquire(const parts *p, pb_ctx *ctx)
     return p->class->acquire(ctx, p->workload.is, &p->args);
 }
 
-static inline pb_outcome parts_release(const parts *p, pb_ctx *ctx, void *object)
+static inline pb_held held_of(pb_got got)
 {
-    return p->class->release(ctx, object, p->workload.is, &p->args);
+    return (pb_held){got.object, got.handle};
+}
+
+static inline pb_outcome parts_release(const parts *p, pb_ctx *ctx, pb_held held)
+{
+    return p->class->release(ctx, held, p->workload.is, &p->args);
+}
+
+/* The same for pools that have no handles. */
+static inline pb_outcome parts_return(const parts *p, pb_ctx *ctx, void *object)
+{
+    return parts_release(p, ctx, (pb_held){object, 0});
 }
 
 static inline uint64_t parts_use(const parts *p, pb_ctx *ctx, void *object)

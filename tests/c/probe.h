@@ -22,6 +22,7 @@ typedef struct probe {
     pb_atomic_u32 owner; /* PROBE_NOBODY, 1 + the borrower's index, or PROBE_DEAD */
     bool dirty;          /* used since the last reset, or never reset */
     uint32_t resets;     /* so far */
+    uint64_t handle;     /* what the pool wants back at release */
     uint64_t payload[8]; /* all equal, or somebody wrote at the same time */
 } probe;
 

@@ -13,14 +13,15 @@
 #include "rng.h"
 #include "thread.h"
 
-enum { THREADS_MAX = 64, ROUNDS = 3000, YIELD_ONE_IN = 8 };
+enum { BACKOFF = 16, THREADS_MAX = 64, ROUNDS = 3000, YIELD_ONE_IN = 8 };
 
 typedef struct guarded {
     pb_lock lock;
     pb_lock_kind kind;
-    uint64_t counter; /* plain: only the lock keeps it right */
-    bool inside;      /* somebody is in the critical section */
-    int waiting_ms;   /* how long the first one stays, so that the others sleep */
+    pb_lock_node holder; /* of the thread that starts the others */
+    uint64_t counter;    /* plain: only the lock keeps it right */
+    bool inside;         /* somebody is in the critical section */
+    int waiting_ms;      /* how long the first one stays, so that the others sleep */
 } guarded;
 
 typedef struct hand {
@@ -32,9 +33,10 @@ static void *count(void *arg)
 {
     const hand *h = arg;
     guarded *g = h->g;
+    pb_lock_node me = {.longest_wait_ns = 0};
     pb_rng rng = {(uint64_t)h->index};
     for (int i = 0; i < ROUNDS; i++) {
-        pb_lock_acquire(&g->lock, g->kind);
+        pb_lock_acquire(&g->lock, g->kind, &me);
         CHECK(!g->inside);
         g->inside = true;
         const uint64_t before = g->counter;
@@ -42,7 +44,7 @@ static void *count(void *arg)
             (void)sched_yield(); /* let others find it held */
         g->counter = before + 1;
         g->inside = false;
-        pb_lock_release(&g->lock, g->kind);
+        pb_lock_release(&g->lock, g->kind, &me);
     }
     return NULL;
 }
@@ -50,9 +52,10 @@ static void *count(void *arg)
 static void *enter_once(void *arg)
 {
     guarded *g = ((hand *)arg)->g;
-    pb_lock_acquire(&g->lock, g->kind);
+    pb_lock_node me = {.longest_wait_ns = 0};
+    pb_lock_acquire(&g->lock, g->kind, &me);
     g->counter++;
-    pb_lock_release(&g->lock, g->kind);
+    pb_lock_release(&g->lock, g->kind, &me);
     return NULL;
 }
 
@@ -67,7 +70,7 @@ static void with_threads(guarded *g, int threads, void *(*body)(void *))
     if (g->waiting_ms > 0) {
         pb_sleep_until(pb_now_ns() + (uint64_t)g->waiting_ms * 1000000);
         CHECK_EQ(g->counter, 0); /* nobody came in */
-        pb_lock_release(&g->lock, g->kind);
+        pb_lock_release(&g->lock, g->kind, &g->holder);
     }
     for (int i = 0; i < threads; i++)
         (void)pthread_join(ids[i], NULL);
@@ -77,8 +80,8 @@ static void with_threads(guarded *g, int threads, void *(*body)(void *))
 static void test_sleepers_wake(pb_lock_kind kind, int threads)
 {
     guarded g = {.kind = kind, .waiting_ms = 30};
-    pb_lock_init(&g.lock, kind);
-    pb_lock_acquire(&g.lock, kind);
+    pb_lock_init(&g.lock, kind, BACKOFF);
+    pb_lock_acquire(&g.lock, kind, &g.holder);
     with_threads(&g, threads, enter_once);
     CHECK_EQ(g.counter, threads);
 }
@@ -86,7 +89,7 @@ static void test_sleepers_wake(pb_lock_kind kind, int threads)
 static void test_exclusion(pb_lock_kind kind, int threads)
 {
     guarded g = {.kind = kind};
-    pb_lock_init(&g.lock, kind);
+    pb_lock_init(&g.lock, kind, BACKOFF);
     with_threads(&g, threads, count);
     CHECK_EQ(g.counter, (int64_t)threads * ROUNDS);
 }

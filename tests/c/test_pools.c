@@ -20,7 +20,7 @@ enum { HELD_MAX = 6, STEPS = 1500, THREADS = 4 };
 typedef struct borrower {
     parts *p;
     pb_ctx *ctx;
-    void *held[HELD_MAX];
+    pb_held held[HELD_MAX];
     int count;
     bool alone; /* nobody else uses the pool: every step can be balanced */
 } borrower;
@@ -55,16 +55,16 @@ static void borrow(borrower *b)
     if (b->alone)
         CHECK_EQ(parts_idle(b->p), made ? idle : idle - 1);
     for (int i = 0; i < b->count; i++)
-        CHECK(b->held[i] != got.object);
-    b->held[b->count++] = got.object;
+        CHECK(b->held[i].object != got.object);
+    b->held[b->count++] = held_of(got);
     b->ctx->sink += parts_use(b->p, b->ctx, got.object);
     check_conserved(b);
 }
 
-static pb_outcome give(borrower *b, void *object)
+static pb_outcome give(borrower *b, pb_held held)
 {
     const uint64_t destroyed = b->ctx->destroyed;
-    const pb_outcome how = parts_release(b->p, b->ctx, object);
+    const pb_outcome how = parts_release(b->p, b->ctx, held);
     CHECK(how == PB_KEPT || how == PB_DESTROYED);
     CHECK_EQ(b->ctx->destroyed - destroyed, how == PB_DESTROYED || in_place(b));
     return how;
@@ -73,9 +73,9 @@ static pb_outcome give(borrower *b, void *object)
 /* Gives back the object at `which`. */
 static pb_outcome give_back(borrower *b, int which)
 {
-    void *object = b->held[which];
+    const pb_held held = b->held[which];
     b->held[which] = b->held[--b->count];
-    const pb_outcome how = give(b, object);
+    const pb_outcome how = give(b, held);
     check_conserved(b);
     return how;
 }
@@ -141,7 +141,7 @@ static void test_over_release(const pb_cell *cell)
     borrower b = {.p = &p, .ctx = parts_attach(&p, 0), .alone = true};
     uint64_t kept = parts_idle(&p);
     for (int i = 0; i < EXTRA; i++)
-        kept += give(&b, pb_construct(b.ctx, p.workload.is, &p.args)) == PB_KEPT;
+        kept += give(&b, (pb_held){pb_construct(b.ctx, p.workload.is, &p.args), 0}) == PB_KEPT;
     CHECK_EQ(parts_idle(&p), kept);
     CHECK(kept < EXTRA); /* every default bound is below: an unbounded pool would be news */
     check_conserved(&b);
@@ -186,7 +186,7 @@ static void check_distinct(const crew *c)
         for (int j = 0; j < i; j++) {
             const borrower *a = &c->member[i / HELD_MAX], *b = &c->member[j / HELD_MAX];
             if (i % HELD_MAX < a->count && j % HELD_MAX < b->count)
-                CHECK(a->held[i % HELD_MAX] != b->held[j % HELD_MAX]);
+                CHECK(a->held[i % HELD_MAX].object != b->held[j % HELD_MAX].object);
         }
 }
 
@@ -290,7 +290,7 @@ static void check_next(parts *p, bool fresh, bool dirty)
     CHECK_EQ(o->dirty, made ? false : dirty);
     (void)parts_use(p, p->ctx[0], o);
     const uint32_t before = o->resets;
-    const pb_outcome how = parts_release(p, p->ctx[0], o);
+    const pb_outcome how = parts_release(p, p->ctx[0], held_of(got));
     if (how == PB_KEPT && !(traits_of(p) & PB_IN_PLACE)) /* ours to look at: we are alone */
         CHECK_EQ(o->resets - before, p->args.extras & PB_RESET_ON_RELEASE ? 1 : 0);
 }
@@ -306,7 +306,7 @@ static void test_resets(const char *pool, uint32_t extras, bool dirty)
     (void)parts_attach(&p, 0);
     const pb_got first = parts_acquire(&p, p.ctx[0]);
     (void)parts_use(&p, p.ctx[0], first.object);
-    (void)parts_release(&p, p.ctx[0], first.object);
+    (void)parts_release(&p, p.ctx[0], held_of(first));
     for (int i = 0; i < 5; i++)
         check_next(&p, fresh, dirty);
     parts_detach(&p, 0);
@@ -343,11 +343,11 @@ static void through_pool(const char *pool, const char *workload, void (*spoil)(v
     (void)parts_attach(&p, 0);
     void *object = parts_acquire(&p, p.ctx[0]).object;
     spoil(object);
-    CHECK_EQ(parts_release(&p, p.ctx[0], object), PB_KEPT);
+    CHECK_EQ(parts_return(&p, p.ctx[0], object), PB_KEPT);
     const pb_got again = parts_acquire(&p, p.ctx[0]);
     CHECK(again.object == object);
     look(again.object);
-    (void)parts_release(&p, p.ctx[0], object);
+    (void)parts_return(&p, p.ctx[0], object);
     parts_detach(&p, 0);
     CHECK_EQ(parts_close(&p), 0);
 }
@@ -454,7 +454,7 @@ static void test_locked_order(const char *pool, bool fifo)
         in[i] = parts_acquire(&p, p.ctx[0]).object;
     for (int round = 0; round < 10; round++) {
         for (int i = 0; i < N; i++)
-            CHECK_EQ(parts_release(&p, p.ctx[0], in[i]), PB_KEPT);
+            CHECK_EQ(parts_return(&p, p.ctx[0], in[i]), PB_KEPT);
         void *out[N];
         for (int i = 0; i < N; i++) {
             const pb_got got = parts_acquire(&p, p.ctx[0]);
@@ -465,7 +465,7 @@ static void test_locked_order(const char *pool, bool fifo)
         memcpy(in, out, sizeof in);
     }
     for (int i = 0; i < N; i++)
-        (void)parts_release(&p, p.ctx[0], in[i]);
+        (void)parts_return(&p, p.ctx[0], in[i]);
     parts_detach(&p, 0);
     CHECK_EQ(parts_close(&p), 0);
 }
@@ -481,10 +481,10 @@ static void test_thread_local_second_object(void)
     const pb_got second = parts_acquire(&p, ctx);
     CHECK_EQ(first.how, PB_LOCAL_HIT);
     CHECK_EQ(second.how, PB_CONSTRUCTED);
-    CHECK_EQ(parts_release(&p, ctx, second.object), PB_KEPT);
-    CHECK_EQ(parts_release(&p, ctx, first.object), PB_DESTROYED);
+    CHECK_EQ(parts_return(&p, ctx, second.object), PB_KEPT);
+    CHECK_EQ(parts_return(&p, ctx, first.object), PB_DESTROYED);
     CHECK(parts_acquire(&p, ctx).object == second.object);
-    CHECK_EQ(parts_release(&p, ctx, second.object), PB_KEPT);
+    CHECK_EQ(parts_return(&p, ctx, second.object), PB_KEPT);
     parts_detach(&p, 0);
     CHECK_EQ(parts_close(&p), 0);
 }
@@ -517,7 +517,7 @@ static void *intrude(void *arg)
         pb_sleep_until(pb_now_ns() + 100000);
     void *object = parts_acquire(i->p, ctx).object;
     pb_store_release_u32(&i->through, 1);
-    (void)parts_release(i->p, ctx, object);
+    (void)parts_return(i->p, ctx, object);
     parts_detach(i->p, 1);
     return NULL;
 }
@@ -535,7 +535,7 @@ static bool came_through(const char *pool, uint64_t patience_ns)
     if (pthread_create(&thread, NULL, intrude, &i) != 0)
         cell_mistake("no thread");
     void *object = parts_acquire(&p, ctx).object;
-    (void)parts_release(&p, ctx, object);
+    (void)parts_return(&p, ctx, object);
     (void)pthread_join(thread, NULL);
     parts_detach(&p, 0);
     CHECK_EQ(parts_close(&p), 0);

@@ -10,7 +10,6 @@
 enum { CAPACITY = 4 };
 
 /* Of slab.c; for borrowers who keep handles. */
-uint64_t pb_slab_handle(const pb_ctx *ctx, const void *object);
 void *pb_slab_resolve(pb_ctx *ctx, uint64_t handle);
 
 static pb_ctx *opened(parts *p, const char *pool, probe_orders *orders)
@@ -30,19 +29,19 @@ static void closed(parts *p)
     CHECK_EQ(parts_close(p), 0);
 }
 
-static void acquire_all(parts *p, pb_ctx *ctx, void *out[CAPACITY])
+static void acquire_all(parts *p, pb_ctx *ctx, pb_held out[CAPACITY])
 {
     for (int i = 0; i < CAPACITY; i++) {
         const pb_got got = parts_acquire(p, ctx);
         CHECK(got.object != NULL);
         CHECK_EQ(got.how, PB_LOCAL_HIT);
         for (int j = 0; j < i; j++)
-            CHECK(got.object != out[j]);
-        out[i] = got.object;
+            CHECK(got.object != out[j].object);
+        out[i] = held_of(got);
     }
 }
 
-static void release_all(parts *p, pb_ctx *ctx, void *out[CAPACITY])
+static void release_all(parts *p, pb_ctx *ctx, pb_held out[CAPACITY])
 {
     for (int i = 0; i < CAPACITY; i++)
         CHECK_EQ(parts_release(p, ctx, out[i]), PB_KEPT);
@@ -62,14 +61,15 @@ static void test_capacity(const char *pool)
 {
     check_in("%s: capacity", pool);
     parts p;
-    void *out[CAPACITY];
+    pb_held out[CAPACITY];
     pb_ctx *ctx = opened(&p, pool, NULL);
     acquire_all(&p, ctx, out);
     check_empty(&p, ctx);
     check_empty(&p, ctx);
     CHECK_EQ(parts_release(&p, ctx, out[2]), PB_KEPT);
     const pb_got fifth = parts_acquire(&p, ctx);
-    CHECK(fifth.object == out[2]); /* the only free slot */
+    CHECK(fifth.object == out[2].object); /* the only free slot */
+    out[2] = held_of(fifth);
     check_empty(&p, ctx);
     release_all(&p, ctx, out);
     CHECK_EQ(ctx->constructed, 5);
@@ -83,10 +83,10 @@ static void test_capacity_of_one(void)
     parts p;
     pb_ctx *ctx = opened(&p, "slab capacity=1", NULL);
     for (int i = 0; i < 3; i++) {
-        void *object = parts_acquire(&p, ctx).object;
-        CHECK(object != NULL);
+        const pb_got got = parts_acquire(&p, ctx);
+        CHECK(got.object != NULL);
         check_empty(&p, ctx);
-        CHECK_EQ(parts_release(&p, ctx, object), PB_KEPT);
+        CHECK_EQ(parts_release(&p, ctx, held_of(got)), PB_KEPT);
     }
     closed(&p);
 }
@@ -96,11 +96,11 @@ static void test_slots_are_neighbours(void)
 {
     check_in("neighbours");
     parts p;
-    void *out[CAPACITY];
+    pb_held out[CAPACITY];
     pb_ctx *ctx = opened(&p, "slab capacity=4", NULL);
     acquire_all(&p, ctx, out);
     for (int i = 1; i < CAPACITY; i++)
-        CHECK_EQ((char *)out[i] - (char *)out[i - 1], sizeof(widget_object));
+        CHECK_EQ((char *)out[i].object - (char *)out[i - 1].object, sizeof(widget_object));
     release_all(&p, ctx, out);
     closed(&p);
 }
@@ -113,11 +113,12 @@ static void test_odd_sizes_are_aligned(void)
     parts p;
     parts_open(&p, &cell, NULL);
     pb_ctx *ctx = parts_attach(&p, 0);
-    void *out[CAPACITY];
+    pb_held out[CAPACITY];
     acquire_all(&p, ctx, out);
     for (int i = 0; i < CAPACITY; i++) {
-        CHECK_EQ((uintptr_t)out[i] % 8, 0);
-        memset(out[i], 0xff, 17); /* a neighbour's link that this reached would be seen below */
+        CHECK_EQ((uintptr_t)out[i].object % 8, 0);
+        memset(out[i].object, 0xff,
+               17); /* a neighbour's link that this reached would be seen below */
     }
     release_all(&p, ctx, out);
     acquire_all(&p, ctx, out);
@@ -131,17 +132,17 @@ static void test_last_in_first_out(void)
     check_in("order");
     parts p;
     probe_orders orders = {.fail = false};
-    void *out[CAPACITY], *again[CAPACITY];
+    pb_held out[CAPACITY], again[CAPACITY];
     pb_ctx *ctx = opened(&p, "slab capacity=4", &orders);
     acquire_all(&p, ctx, out);
     for (int i = 0; i < CAPACITY; i++)
-        (void)parts_use(&p, ctx, out[i]);
+        (void)parts_use(&p, ctx, out[i].object);
     release_all(&p, ctx, out);
     acquire_all(&p, ctx, again);
     for (int i = 0; i < CAPACITY; i++) {
-        CHECK(again[i] == out[CAPACITY - 1 - i]);
-        CHECK(!((probe *)again[i])->dirty);
-        CHECK_EQ(((probe *)again[i])->payload[7], 0);
+        CHECK(again[i].object == out[CAPACITY - 1 - i].object);
+        CHECK(!((probe *)again[i].object)->dirty);
+        CHECK_EQ(((probe *)again[i].object)->payload[7], 0);
     }
     release_all(&p, ctx, again);
     closed(&p);
@@ -153,19 +154,19 @@ static void test_failing_init(const char *pool, int held)
     check_in("%s: failing constructor with %d held", pool, held);
     parts p;
     probe_orders orders = {.fail = false};
-    void *out[CAPACITY];
+    pb_held out[CAPACITY];
     pb_ctx *ctx = opened(&p, pool, &orders);
     for (int i = 0; i < held; i++)
-        out[i] = parts_acquire(&p, ctx).object;
+        out[i] = held_of(parts_acquire(&p, ctx));
     orders.fail = true;
     for (int i = 0; i < 3; i++)
         check_empty(&p, ctx);
     orders.fail = false;
     for (int i = held; i < CAPACITY; i++)
-        out[i] = parts_acquire(&p, ctx).object;
+        out[i] = held_of(parts_acquire(&p, ctx));
     for (int i = 0; i < CAPACITY; i++)
         for (int j = 0; j < i; j++)
-            CHECK(out[i] != NULL && out[i] != out[j]);
+            CHECK(out[i].object != NULL && out[i].object != out[j].object);
     check_empty(&p, ctx);
     release_all(&p, ctx, out);
     acquire_all(&p, ctx, out);
@@ -181,18 +182,17 @@ static void test_stale_handles(void)
     check_in("stale handles");
     parts p;
     pb_ctx *ctx = opened(&p, "slab capacity=4 handles=1", NULL);
-    void *first = parts_acquire(&p, ctx).object;
-    const uint64_t handle = pb_slab_handle(ctx, first);
-    CHECK(pb_slab_resolve(ctx, handle) == first);
+    const pb_held first = held_of(parts_acquire(&p, ctx));
+    CHECK(pb_slab_resolve(ctx, first.handle) == first.object);
     CHECK_EQ(parts_release(&p, ctx, first), PB_KEPT);
-    CHECK(pb_slab_resolve(ctx, handle) == NULL); /* gone */
-    void *second = parts_acquire(&p, ctx).object;
-    CHECK(second == first);
-    CHECK(pb_slab_resolve(ctx, handle) == NULL); /* its slot lives again, as another object */
-    const uint64_t newer = pb_slab_handle(ctx, second);
-    CHECK(newer != handle);
-    CHECK(pb_slab_resolve(ctx, newer) == second);
-    (void)parts_release(&p, ctx, second);
+    CHECK(pb_slab_resolve(ctx, first.handle) == NULL); /* gone */
+    const pb_held second = held_of(parts_acquire(&p, ctx));
+    CHECK(second.object == first.object);
+    CHECK(pb_slab_resolve(ctx, first.handle) == NULL); /* its slot lives again, as another object */
+    CHECK(second.handle != first.handle);
+    CHECK(pb_slab_resolve(ctx, second.handle) == second.object);
+    CHECK_EQ(parts_release(&p, ctx, first), PB_REFUSED); /* the same address, by a stale handle */
+    CHECK_EQ(parts_release(&p, ctx, second), PB_KEPT);
     closed(&p);
 }
 
@@ -200,7 +200,7 @@ static void test_handles_that_never_were(void)
 {
     check_in("handles that never were");
     parts p;
-    void *out[CAPACITY];
+    pb_held out[CAPACITY];
     pb_ctx *ctx = opened(&p, "slab capacity=4 handles=1", NULL);
     const uint64_t one = (uint64_t)1 << 32;
     for (uint64_t index = 0; index < CAPACITY; index++) {
@@ -223,17 +223,19 @@ static void test_double_release(void)
     check_in("double release");
     parts p;
     probe_orders orders = {.fail = false};
-    void *out[CAPACITY];
+    pb_held out[CAPACITY];
     pb_ctx *ctx = opened(&p, "slab capacity=4 handles=1", &orders);
     acquire_all(&p, ctx, out);
     CHECK_EQ(parts_release(&p, ctx, out[1]), PB_KEPT);
     for (int i = 0; i < 3; i++)
         CHECK_EQ(parts_release(&p, ctx, out[1]), PB_REFUSED);
     CHECK_EQ(ctx->destroyed, 1);
-    CHECK(parts_acquire(&p, ctx).object == out[1]);
+    const pb_got again = parts_acquire(&p, ctx);
+    CHECK(again.object == out[1].object);
+    out[1] = held_of(again);
     check_empty(&p, ctx); /* the slot came back once, not four times */
     for (int i = 0; i < CAPACITY; i++)
-        (void)parts_use(&p, ctx, out[i]);
+        (void)parts_use(&p, ctx, out[i].object);
     release_all(&p, ctx, out);
     for (int i = 0; i < CAPACITY; i++)
         CHECK_EQ(parts_release(&p, ctx, out[i]), PB_REFUSED);

@@ -67,10 +67,10 @@ static uint64_t places_taken(const pb_ctx *ctx)
 {
     uint64_t taken = 0;
     for (uint64_t i = 0; i < ctx->pattern->live; i++) {
-        taken += ctx->held[i] != NULL;
+        taken += ctx->held[i].object != NULL;
         for (uint64_t j = 0; j < i; j++)
-            if (ctx->held[i])
-                CHECK(ctx->held[i] != ctx->held[j]);
+            if (ctx->held[i].object)
+                CHECK(ctx->held[i].object != ctx->held[j].object);
     }
     return taken;
 }
@@ -151,10 +151,10 @@ static void test_every_place_is_drawn(void)
     CHECK_EQ(pb_run_pass(run, 1, &pass, &error), PB_OK); /* fills */
     pb_ctx *ctx = run->members[0].ctx;
     for (int i = 0; i < LIVE; i++)
-        *(uint32_t *)ctx->held[i] = 0; /* a mark; constructors write the tag */
+        *(uint32_t *)ctx->held[i].object = 0; /* a mark; constructors write the tag */
     CHECK_EQ(pb_run_pass(run, 100 * LIVE, &pass, &error), PB_OK);
     for (int i = 0; i < LIVE; i++)
-        CHECK_EQ(*(uint32_t *)ctx->held[i], WIDGET_TAG);
+        CHECK_EQ(*(uint32_t *)ctx->held[i].object, WIDGET_TAG);
     (void)closed(run);
 }
 

@@ -54,6 +54,7 @@ static void acquire(worker *w)
         return;
     maybe_yield(w);
     probe_take(w->ctx, got.object);
+    ((probe *)got.object)->handle = got.handle;
     maybe_yield(w);
     w->ctx->sink += parts_use(&w->s->p, w->ctx, got.object);
     w->held[w->count++] = got.object;
@@ -64,7 +65,7 @@ static void release(worker *w)
     probe *o = w->held[--w->count];
     probe_leave(w->ctx, o);
     maybe_yield(w);
-    (void)parts_release(&w->s->p, w->ctx, o);
+    (void)parts_release(&w->s->p, w->ctx, (pb_held){o, o->handle});
 }
 
 /* Leaves the newest object in a slot, and takes out what was there. */
@@ -115,7 +116,7 @@ static void empty_mailbox(stress *s)
     for (int i = 0; i < SLOTS; i++) {
         probe *o = atomic_exchange_explicit(&s->mailbox[i], NULL, memory_order_acquire);
         if (o)
-            (void)parts_release(&s->p, ctx, o);
+            (void)parts_release(&s->p, ctx, (pb_held){o, o->handle});
     }
     parts_detach(&s->p, THREADS);
 }

@@ -91,7 +91,7 @@ static void test_reset_through_pools(void)
         for (int k = 0; k < 5; k++) {
             void *object = parts_acquire(&p, ctx).object;
             CHECK_EQ(parts_use(&p, ctx, object), 1);
-            CHECK_EQ(parts_release(&p, ctx, object), PB_KEPT);
+            CHECK_EQ(parts_return(&p, ctx, object), PB_KEPT);
         }
         CHECK_EQ(ctx->constructed, 1);
         parts_detach(&p, 0);
@@ -112,7 +112,7 @@ static void test_failing_construction(void)
         CHECK_EQ(got.object == NULL, i % 3 == 0);
         CHECK_EQ(got.how, i % 3 == 0 ? PB_FAILED : PB_CONSTRUCTED);
         if (got.object)
-            (void)parts_release(&p, ctx, got.object);
+            (void)parts_return(&p, ctx, got.object);
     }
     CHECK_EQ(ctx->constructed, 20);
     parts_detach(&p, 0);

@@ -45,7 +45,7 @@ static pb_outcome acquire(holder *h)
 /* Gives back the newest. */
 static pb_outcome release(holder *h)
 {
-    return parts_release(&h->p, h->ctx, h->held[--h->count]);
+    return parts_return(&h->p, h->ctx, h->held[--h->count]);
 }
 
 /* `n` times: acquire `depth` objects, give them back. */
@@ -70,7 +70,7 @@ static void test_order(void)
     memcpy(in, h.held, sizeof in);
     h.count = 0;
     for (int i = 0; i < 5; i++)
-        CHECK_EQ(parts_release(&h.p, h.ctx, in[i]), PB_KEPT);
+        CHECK_EQ(parts_return(&h.p, h.ctx, in[i]), PB_KEPT);
     for (int i = 4; i >= 0; i--) {
         CHECK_EQ(acquire(&h), PB_LOCAL_HIT);
         CHECK(h.held[h.count - 1] == in[i]); /* the newest first */
@@ -98,7 +98,7 @@ static void test_cap(int cap)
         CHECK_EQ(release(&h), PB_DESTROYED);
         CHECK_EQ(parts_idle(&h.p), cap);
     }
-    CHECK_EQ(h.ctx->trimmed, 0); /* overflow is no trim */
+    CHECK_EQ(h.ctx->events[PB_TRIMMED], 0); /* overflow is no trim */
     close_holder(&h);
 }
 
@@ -110,7 +110,7 @@ static void test_never_trims_unasked(void)
     work(&h, 1, 10);
     work(&h, 100000, 1);
     CHECK_EQ(parts_idle(&h.p), 10);
-    CHECK_EQ(h.ctx->trimmed, 0);
+    CHECK_EQ(h.ctx->events[PB_TRIMMED], 0);
     close_holder(&h);
 }
 
@@ -123,14 +123,14 @@ static void test_low_water(int depth)
     open_holder(&h, "thread_cache cap=16 trim_ops=60");
     work(&h, 1, 10);             /* acquires 1 ... 10 */
     work(&h, 60 / depth, depth); /* crosses the first trim, at acquire 60 */
-    CHECK_EQ(h.ctx->trimmed, 0);
+    CHECK_EQ(h.ctx->events[PB_TRIMMED], 0);
     CHECK_EQ(parts_idle(&h.p), 10);
     work(&h, 60 / depth, depth); /* crosses the second, at acquire 120 */
-    CHECK_EQ(h.ctx->trimmed, 10 - depth);
+    CHECK_EQ(h.ctx->events[PB_TRIMMED], 10 - depth);
     CHECK_EQ(parts_idle(&h.p), depth);
     CHECK_EQ(h.ctx->destroyed, 10 - depth);
     work(&h, 300 / depth, depth); /* nothing more to give: what is left is needed */
-    CHECK_EQ(h.ctx->trimmed, 10 - depth);
+    CHECK_EQ(h.ctx->events[PB_TRIMMED], 10 - depth);
     CHECK_EQ(h.ctx->constructed, 10);
     close_holder(&h);
 }
@@ -147,9 +147,9 @@ static void test_trim_takes_the_oldest(void)
     memcpy(in, h.held, sizeof in);
     h.count = 0;
     for (int i = 0; i < 6; i++)
-        (void)parts_release(&h.p, h.ctx, in[i]);
+        (void)parts_return(&h.p, h.ctx, in[i]);
     work(&h, 7, 2); /* acquires 7 ... 20: trims at 10 and at 20, where 4 were never needed */
-    CHECK_EQ(h.ctx->trimmed, 4);
+    CHECK_EQ(h.ctx->events[PB_TRIMMED], 4);
     CHECK_EQ(parts_idle(&h.p), 2);
     CHECK_EQ(acquire(&h), PB_LOCAL_HIT);
     CHECK(h.held[0] == in[5]);
@@ -184,7 +184,7 @@ static void test_random_work(uint64_t seed)
         const uint64_t idle = parts_idle(&h.p);
         fewest = idle < fewest ? idle : fewest;
         CHECK(idle <= 9);
-        CHECK_EQ(h.ctx->trimmed, trimmed);
+        CHECK_EQ(h.ctx->events[PB_TRIMMED], trimmed);
         CHECK_EQ(parts_alive(&h.p), idle + (uint64_t)h.count);
     }
     CHECK(trimmed > 10);
