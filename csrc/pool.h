@@ -45,7 +45,7 @@ typedef struct pb_pool_class {
                       const pb_args *args); /* for tests: kernels inline it */
     pb_outcome (*release)(pb_ctx *ctx, const pb_held held, const pb_functions *w,
                           const pb_args *args);
-    const pb_kernel (*kernels)[PB_PATTERN_COUNT]; /* [workload][pattern] */
+    const pb_kernel (*kernels)[PB_PATTERN_COUNT]; /* [workload][pattern]; NULL: not in this build */
 } pb_pool_class;
 
 /* At release, for an object the pool means to keep; outside any lock. */
@@ -75,6 +75,16 @@ PB_INLINE pb_got pb_got_constructed(pb_ctx *ctx, const pb_functions *w, const pb
     static const pb_functions name##_functions = PB_FUNCTIONS(name);
 PB_WORKLOADS(PB_TABLE_OF, )
 
+/* The workloads that kernels are made for: all, or in builds that only test the core, which have no
+   use for the rest and would spend most of their time compiling it, these. */
+#ifdef PB_FEW_KERNELS
+#define PB_STAMPED(X, ...)  \
+    X(__VA_ARGS__, bytes, ) \
+    X(__VA_ARGS__, direct, ) X(__VA_ARGS__, widget, ) X(__VA_ARGS__, table, )
+#else
+#define PB_STAMPED(X, ...) PB_WORKLOADS(X, __VA_ARGS__)
+#endif
+
 /* A kernel stands twice. In the plain form all optional behaviour of workload and pattern is known
    to be absent, so that a 1 ns operation does not pay for tests it never needs; the other form
    tests. */
@@ -98,12 +108,13 @@ PB_WORKLOADS(PB_TABLE_OF, )
     }
 #define PB_KERNEL_ENTRY(pool, object, pattern, ...) kernel_##pool##_##object##_##pattern,
 #define PB_KERNELS_OF(pool, object, ...)            PB_PATTERNS(PB_KERNEL, pool, object)
-#define PB_KERNEL_ROW(pool, object, ...)            {PB_PATTERNS(PB_KERNEL_ENTRY, pool, object)},
+#define PB_KERNEL_ROW(pool, object, ...) \
+    [PB_WORKLOAD_##object] = {PB_PATTERNS(PB_KERNEL_ENTRY, pool, object)},
 
 #define PB_DEFINE_POOL(name)                                                                  \
-    PB_WORKLOADS(PB_KERNELS_OF, name)                                                         \
+    PB_STAMPED(PB_KERNELS_OF, name)                                                           \
     static const pb_kernel name##_kernels[PB_WORKLOAD_COUNT][PB_PATTERN_COUNT] = {            \
-        PB_WORKLOADS(PB_KERNEL_ROW, name)};                                                   \
+        PB_STAMPED(PB_KERNEL_ROW, name)};                                                     \
     const pb_pool_class pb_##name##_pool = {sizeof(name##_ctx), name##_open,    name##_close, \
                                             name##_attach,      name##_detach,  name##_idle,  \
                                             name##_acquire,     name##_release, name##_kernels}

@@ -80,6 +80,8 @@ static pb_status check_traits(const pb_cell *cell, pb_error *error)
                        pb_pools[cell->pool].is.name, pb_workloads[cell->workload].is.name);
         return PB_BAD_VALUE;
     }
+    if (!pb_pools[cell->pool].class->kernels[cell->workload][cell->pattern])
+        return pb_fail(error, PB_BAD_VALUE, "this build has no kernel for the workload");
     if (cell->counted && !pb_ledger_present())
         return pb_fail(error, PB_SYSTEM, "the counting allocator is not loaded in this process");
     return PB_OK;

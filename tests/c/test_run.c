@@ -121,6 +121,12 @@ static void test_life(const pb_cell *cell)
     check_outcomes(&account);
 }
 
+/* Sanitized builds have kernels for some workloads only. */
+static bool is_stamped(const pb_cell *cell)
+{
+    return pb_pools[cell->pool].class->kernels[cell->workload][cell->pattern];
+}
+
 static void test_every_kernel(void)
 {
     static const int threads[] = {1, 5};
@@ -133,7 +139,7 @@ static void test_every_kernel(void)
         const char *pattern = pb_patterns[n % PB_PATTERN_COUNT].is.name;
         const pb_cell cell = cell_of(pool, workload, pattern, threads[n / PB_PATTERN_COUNT]);
         check_in("%s x %s x %s, %d threads", pool, workload, pattern, cell.threads);
-        if (cell_exists(pool_index, workload_index))
+        if (is_stamped(&cell) && cell_exists(pool_index, workload_index))
             test_life(&cell);
         else if (cell.threads == 1)
             check_refused(&cell, PB_BAD_VALUE);
@@ -166,7 +172,8 @@ static void test_optional_behaviour(void)
     for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++) {
         const pb_cell cell = cell_of(cells[i][0], cells[i][1], cells[i][2], 3);
         check_in("%s x %s x %s", cells[i][0], cells[i][1], cells[i][2]);
-        test_life(&cell);
+        if (is_stamped(&cell))
+            test_life(&cell);
     }
 }
 
