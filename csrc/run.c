@@ -80,6 +80,13 @@ static pb_status check_traits(const pb_cell *cell, pb_error *error)
                        pb_pools[cell->pool].is.name, pb_workloads[cell->workload].is.name);
         return PB_BAD_VALUE;
     }
+    if ((pb_pools[cell->pool].traits & PB_NEEDS_SHAREABLE) &&
+        !(pb_workloads[cell->workload].traits & PB_SHAREABLE)) {
+        (void)snprintf(error->text, sizeof error->text,
+                       "%s gives one object to all, and using a %s changes it",
+                       pb_pools[cell->pool].is.name, pb_workloads[cell->workload].is.name);
+        return PB_BAD_VALUE;
+    }
     if (!pb_pools[cell->pool].class->kernels[cell->workload][cell->pattern])
         return pb_fail(error, PB_BAD_VALUE, "this build has no kernel for the workload");
     if (cell->counted && !pb_ledger_present())

@@ -16,7 +16,7 @@ from typing import Final
 
 from poolbench import environment
 from poolbench.arm import ArmFailed, LiveArm, Opening, open_line
-from poolbench.plan import WARM_S, WINDOW_S, Arm, Group, Plan
+from poolbench.plan import WARM_S, WINDOW_S, Arm, Group, Plan, planned_window
 from poolbench.results import Ledger, Replicate, Window
 from poolbench.spec import Cell
 
@@ -216,9 +216,13 @@ def count(plan: Plan, group: Group, arm: Arm, *, attempts: int, how: Conditions)
 
 
 def window_seconds(cell: Cell, rate: float, stretch: float) -> float:
-    """Length of a cell's windows: stretched, and long enough for 200 operations, 10 per thread."""
+    """Length of a cell's windows, in seconds.
+
+    Stretched where threads share CPUs, long enough for 200 operations in all and 10 per thread,
+    and for five of the longest period in the cell.
+    """
     least = max(_LEAST_OPERATIONS, _LEAST_PER_THREAD * cell.threads)
-    return max(WINDOW_S * stretch, _MARGIN * least / rate)
+    return max(planned_window(cell, stretch), _MARGIN * least / rate)
 
 
 def cell_key(cell: Cell) -> str:

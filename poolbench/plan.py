@@ -74,6 +74,12 @@ WARM_S: Final = 0.020  # warm-up of one replicate, before stretching
 _RUN_IN_S: Final = 0.001  # unmeasured head of each window, before stretching
 _START_S: Final = 0.045  # one worker: process, opening, closing
 _WINDOW_COST_S: Final = 0.0006  # unparking, parking and telling, per window
+_PERIODS: Final = 5  # of whatever recurs in a cell, in each window
+
+
+def planned_window(cell: Cell, stretch: float) -> float:
+    """Seconds of a cell's windows, before its speed is known."""
+    return max(WINDOW_S * stretch, _PERIODS * cell.period_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,15 +106,12 @@ class Plan:
     @property
     def seconds(self) -> float:
         """Predicted wall time; cells whose windows must be longer take more."""
-        window = WINDOW_S + _RUN_IN_S
-        one_block = sum(
-            _START_S
-            + self.stretch(a.cell) * (WARM_S + self.rounds * window)
-            + self.rounds * _WINDOW_COST_S
-            for g in self.groups
-            for a in g.arms
-        )
-        return self.blocks * one_block
+        return self.blocks * sum(self._arm_seconds(a.cell) for g in self.groups for a in g.arms)
+
+    def _arm_seconds(self, cell: Cell) -> float:
+        stretch = self.stretch(cell)
+        window = planned_window(cell, stretch) + stretch * _RUN_IN_S + _WINDOW_COST_S
+        return _START_S + stretch * WARM_S + self.rounds * window
 
     def block_seed(self, group: Group, block: int) -> int:
         """64 bits from (seed, group, block) alone, so that no history changes order or layout."""

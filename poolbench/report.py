@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from poolbench import environment, plan, spec
+from poolbench.outcomes import COLUMNS
 
 if TYPE_CHECKING:
     from poolbench.results import Comparison, Crossover, Estimate, Ledger, Listing, Measurement, Row
@@ -94,11 +95,39 @@ def measurement_text(m: Measurement) -> str:
         f"  throughput {interval(m.throughput, 1e6)} M operations/s, {percent(m.throughput.level)} "
         f"interval over {m.throughput.n} replicates",
         f"  thread_ns {interval(m.thread_ns)}  cpu_ns {interval(m.cpu_ns)} per operation",
+        *(f"  {line}" for line in outcomes_lines(m)),
     ]
     if m.ledger and m.ledger.ok:
         lines.append(f"  {ledger_text(m.ledger)}")
     lines += [f"  {w}" for w in m.warnings]
     return "\n".join(lines)
+
+
+def outcomes_lines(m: Measurement) -> list[str]:
+    """What acquires and releases came to, what never happened, and how fair it was."""
+    x = m.outcomes
+    lines = [f"acquired: {x.acquired_text}; released: {x.released_text}"] if x.acquired_text else []
+    lines += [f"on the way: {x.events_text}, of acquires"] if x.events_text else []
+    lines += [f"never: {', '.join(x.never)}"] if x.never else []
+    return [*lines, fairness_text(m)] if m.threads > 1 and m.share.n else lines
+
+
+def fairness_text(m: Measurement) -> str:
+    """How evenly the threads shared the work, and the longest wait of any."""
+    text = f"slowest over fastest thread {interval(m.share)}, Jain's index {interval(m.jain)}"
+    return f"{text}, longest wait {duration(m.longest_wait_ns)}"
+
+
+def duration(ns: float) -> str:
+    """Nanoseconds in the unit people would choose.
+
+    >>> duration(1500), duration(2_500_000)
+    ('1.50 us', '2.50 ms')
+    """
+    for factor, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "us")):
+        if ns >= factor:
+            return f"{number(ns / factor)} {unit}"
+    return f"{number(ns)} ns"
 
 
 def ledger_text(x: Ledger) -> str:
@@ -228,8 +257,9 @@ def listing_html(listing: Listing[Any]) -> str:
 _UNITS = {"throughput": ("M operations/s", 1e6), "thread_ns": ("ns", 1.0), "cpu_ns": ("ns", 1.0)}
 _HIDDEN = {"jmh_error", "between", "within", "smallest_visible", "fragile", "oversubscribed"}
 _HIDDEN |= {"faults_per_op", "switches_per_op", "peak_rss", "peak_bytes", "setup_allocations"}
+_HIDDEN |= {"jain", "longest_wait_ns"}
 _OPTIONAL = {"warnings", "because", "failed", "floor", "allocations_per_op", "bytes_per_op"}
-_OPTIONAL |= {"hit_rate", "setup_bytes", "retained_bytes"}
+_OPTIONAL |= {"hit_rate", "setup_bytes", "retained_bytes", *COLUMNS}
 
 
 def _cells(rows: Sequence[Row]) -> list[list[str]]:
@@ -310,7 +340,7 @@ def _table(
     base = next((c.baseline for c in compared.values()), "")
     head = ["threads", compare, "M operations/s"]
     head += [f"ratio to {base}", "verdict"] if base else []
-    rows = [[*head, *LEDGER_HEAD]]
+    rows = [[*head, *OUTCOME_HEAD, *LEDGER_HEAD]]
     for m in sorted(measured, key=lambda m: m.threads):
         mark = "*" if m.oversubscribed else ""
         label = m.cell[compare] + (mark if compare == "threads" else "")
@@ -318,21 +348,37 @@ def _table(
         c = compared.get(tuple(sorted(m.cell.items())))
         if base:
             row += [interval(c.ratio, unit="x"), verdict_text(c)] if c else ["", ""]
-        rows.append([*row, *_ledger_cells(m)])
+        rows.append([*row, *_outcome_cells(m), *_ledger_cells(m)])
+    rows = _without_empty(rows)
     if compare == "threads":
         rows = [row[1:] for row in rows]
     title = f"{_place(line_up)}: mean and {percent(level)} interval over {_replicates(measured)}"
     return f"{title}\n{table(rows)}"
 
 
-LEDGER_HEAD = ("allocs/op", "bytes/op", "hits", "setup bytes", "retained")
+def _without_empty(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Columns that say nothing in any row are left out; the first row is the head."""
+    kept = [i for i in range(len(rows[0])) if any(row[i] for row in rows[1:])]
+    return [[row[i] for i in kept] for row in rows]
+
+
+OUTCOME_HEAD = ("acquired", "released", "share", "longest wait")
+LEDGER_HEAD = ("allocs/op", "bytes/op", "setup bytes", "retained")
+
+
+def _outcome_cells(m: Measurement) -> list[str]:
+    x = m.outcomes
+    alone = m.threads == 1 or not m.share.n
+    share = "" if alone else number(m.share.mean)
+    wait = duration(m.longest_wait_ns) if m.longest_wait_ns else ""
+    return [x.acquired_text, x.released_text, share, wait]
 
 
 def _ledger_cells(m: Measurement) -> list[str]:
     x = m.ledger
     if x is None or not x.ok:
-        return ["", "", "", "", ""]
-    counts = [number(x.allocations_per_op), number(x.bytes_per_op), f"{number(100 * x.hit_rate)} %"]
+        return [""] * len(LEDGER_HEAD)
+    counts = [number(x.allocations_per_op), number(x.bytes_per_op)]
     return [*counts, str(x.setup_bytes), str(x.retained_bytes)]
 
 
@@ -369,11 +415,27 @@ def _footnotes(suite: Suite, baseline: str | None) -> str:
         lines += [f"warning: {name}: {w}" for w in m.warnings]
     lines += [f"warning: {w}" for w in environment.warnings(suite.environment)]
     lines += _failed_ledgers(suite)
+    lines += _never_taken(measured)
     lines += [f"unsupported: {label}: {why}" for label, why in _unsupported(suite).items()]
     compared = suite.compare(baseline)
     if compared and all(math.isnan(c.floor) for c in compared):
         lines.append("noise floor not measured: no control arm in this sweep")
     return "\n".join(lines)
+
+
+def _never_taken(measured: Sequence[Measurement]) -> list[str]:
+    """Outcomes that a pool can have and had in none of the cells, one line per pool."""
+    never: dict[str, set[str]] = {}
+    order: dict[str, tuple[str, ...]] = {}
+    for m in measured:
+        pool, found = m.cell["pool"].partition("(")[0], m.outcomes.never
+        order.setdefault(pool, found)
+        never[pool] = never.get(pool, set(found)) & set(found)
+    return [
+        f"never taken: {pool.strip()}: {', '.join(w for w in order[pool] if w in names)}"
+        for pool, names in never.items()
+        if names
+    ]
 
 
 def _failed_ledgers(suite: Suite) -> list[str]:

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from poolbench.outcomes import HITS, Outcomes
+
 if TYPE_CHECKING:
     from poolbench.stats.compare import Verdict
 
@@ -110,6 +112,11 @@ class Replicate:
         return math.fsum(w.rate for w in self.windows) / len(self.windows) if self.ok else math.nan
 
     @property
+    def thread_operations(self) -> list[int]:
+        """Operations of each thread, over all windows."""
+        return [sum(counts) for counts in zip(*(w.operations for w in self.windows), strict=True)]
+
+    @property
     def cpu_ns(self) -> float:
         """CPU nanoseconds of the process per operation; nan if it failed."""
         operations = sum(sum(w.operations) for w in self.windows)
@@ -181,8 +188,8 @@ class Ledger:
     @property
     def hit_rate(self) -> float:
         """Acquires served without constructing, of all that got or wanted an object."""
-        hits = self.counts.get("local_hits", 0) + self.counts.get("shared_hits", 0)
-        missed = self.counts.get("misses", 0) + self.counts.get("failed", 0)
+        hits = sum(self.counts.get(name, 0) for name in HITS)
+        missed = sum(self.counts.get(name, 0) for name in ("misses", "failed", "timed_out"))
         return hits / (hits + missed) if hits + missed else math.nan
 
     @property
@@ -232,6 +239,7 @@ class Measurement:
 
     `cell` maps each axis to its text; `account` holds the counts of all replicates together;
     `ledger` what an untimed pass counted, or None. Faults and switches are those of the windows.
+    `share` is the slowest thread's operations over the fastest's, `jain` Jain's index: 1 is fair.
     """
 
     cell: Mapping[str, str]
@@ -241,6 +249,8 @@ class Measurement:
     jmh_error: float  # half-width as JMH would print it, operations/s; not to be relied on
     account: Mapping[str, int]
     ledger: Ledger | None
+    share: Estimate
+    jain: Estimate
     faults_per_op: float
     switches_per_op: float
     failures: tuple[str, ...]
@@ -250,6 +260,16 @@ class Measurement:
     @property
     def threads(self) -> int:
         return int(self.cell["threads"])
+
+    @property
+    def outcomes(self) -> Outcomes:
+        """What acquires and releases came to, over all replicates, warm-up included."""
+        return Outcomes.of(self.cell["pool"].removesuffix(CONTROL), self.account)
+
+    @property
+    def longest_wait_ns(self) -> int:
+        """The longest that any thread of any replicate waited for a lock or for an object."""
+        return self.account.get("longest_wait_ns", 0)
 
     def __str__(self) -> str:
         from poolbench import report
@@ -331,7 +351,11 @@ class Measurements(Listing[Measurement]):
                 **_spread("thread_ns", m.thread_ns),
                 **_spread("cpu_ns", m.cpu_ns),
                 "jmh_error": m.jmh_error,
+                **_spread("share", m.share),
+                **_spread("jain", m.jain),
                 **(m.ledger.row() if m.ledger and m.ledger.ok else no_ledger()),
+                **m.outcomes.row(),
+                "longest_wait_ns": m.longest_wait_ns,
                 "faults_per_op": m.faults_per_op,
                 "switches_per_op": m.switches_per_op,
                 "peak_rss": m.account.get("peak_rss", 0),

@@ -293,6 +293,13 @@ class Cell:
     affinity: str = "spread"
 
     @property
+    def period_s(self) -> float:
+        """Seconds of the longest period after which something recurs in it; 0 without any."""
+        specs = (self.pool, self.workload, self.pattern)
+        periods = [v for s in specs for k, v in s.params if s.entry.param(k).kind == "period"]
+        return max((int(v) for v in periods), default=0) / 1000
+
+    @property
     def canonical(self) -> str:
         parts = (self.workload.canonical, self.pool.canonical, self.pattern.canonical)
         return " ".join([*parts, f"threads={self.threads}", f"affinity={self.affinity}"])
@@ -309,4 +316,10 @@ def unsupported(cell: Cell) -> str:
     pool, workload = cell.pool.entry, cell.workload.entry
     if "in_place" in pool.traits and "placeable" not in workload.traits:
         return f"{pool.name} constructs in memory of its own, which {workload.name} cannot do"
+    if "needs_shareable" in pool.traits and "shareable" not in workload.traits:
+        return f"{pool.name} gives one object to all, and using a {workload.name} changes it"
+    if "burst_only" in pool.traits and cell.pattern.name != "burst":
+        return (
+            f"{pool.name} takes memory back at the end of a burst, and {cell.pattern.name} has none"
+        )
     return ""

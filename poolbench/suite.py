@@ -239,10 +239,12 @@ class Suite:
         return max((g.cpus for g in self.groups.values()), default=1)
 
     def _measure(self, group: GroupInfo, label: str, level: float) -> Measurement:
+        from poolbench.stats.fairness import jain_index, thread_share
         from poolbench.stats.interval import jmh_error, mean_interval
 
         replicates = self.replicates(group.key, label)
         ok = [r for r in replicates if r.ok]
+        ran = [r for r in ok if r.throughput > 0]
         cell = group.cell(label)
         threads = int(cell["threads"])
         throughput = _estimate(mean_interval([r.throughput for r in ok], level=level))
@@ -250,12 +252,16 @@ class Suite:
             cell=cell,
             throughput=throughput,
             thread_ns=_inverse(throughput, threads * 1e9),
-            cpu_ns=_estimate(
-                mean_interval([r.cpu_ns for r in ok if r.throughput > 0], level=level)
-            ),
+            cpu_ns=_estimate(mean_interval([r.cpu_ns for r in ran], level=level)),
             jmh_error=jmh_error([w.rate for r in ok for w in r.windows], level=level),
             account=_sum_accounts(ok),
             ledger=self.ledger(group.key, label),
+            share=_estimate(
+                mean_interval([thread_share(r.thread_operations) for r in ran], level=level)
+            ),
+            jain=_estimate(
+                mean_interval([jain_index(r.thread_operations) for r in ran], level=level)
+            ),
             faults_per_op=_per_operation(ok, "faults"),
             switches_per_op=_per_operation(ok, "switches"),
             failures=tuple(r.reason for r in replicates if not r.ok),
@@ -423,13 +429,16 @@ def _inverse(e: Estimate, scale: float) -> Estimate:
     return Estimate(mean=mean, low=low, high=high, n=e.n, level=e.level)
 
 
+_LARGEST = ("peak_rss", "longest_wait_ns")
+
+
 def _sum_accounts(replicates: Iterable[Replicate]) -> dict[str, int]:
-    """Counts of all replicates; the peak is the largest, not the sum."""
+    """Counts of all replicates; of peaks and waits the largest, not the sum."""
     total: dict[str, int] = {}
     for r in replicates:
         for name, count in r.account.items():
             before = total.get(name, 0)
-            total[name] = max(before, count) if name == "peak_rss" else before + count
+            total[name] = max(before, count) if name in _LARGEST else before + count
     return total
 
 

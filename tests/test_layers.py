@@ -38,6 +38,7 @@ RANK = {
     "spec": 1,
     "environment": 2,
     "plan": 2,
+    "outcomes": 2,
     "results": 3,
     "records": 4,
     "journal": 4,

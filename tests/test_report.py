@@ -230,18 +230,15 @@ def test_every_status_has_its_sentence() -> None:
 
 
 def test_a_measurement_is_three_lines(make_suite: MakeSuite) -> None:
-    (m,) = make_suite({("fresh", 2): 1e7}, spread=0.0).summary()
+    (m,) = make_suite({("fresh", 1): 1e7}, spread=0.0).summary()
     assert str(m).splitlines() == [
-        "fresh: bytes, churn, 2 threads",
+        "fresh: bytes, churn, 1 thread",
         "  throughput 10.0 [10.0, 10.0] M operations/s, 99.9 % interval over 12 replicates",
-        "  thread_ns 200 [200, 200]  cpu_ns 200 [200, 200] per operation",
+        "  thread_ns 100 [100, 100]  cpu_ns 100 [100, 100] per operation",
     ]
 
 
 # ---- a sweep ------------------------------------------------------------------------------------
-
-
-LEDGER_HEAD = "  allocs/op  bytes/op  hits  setup bytes  retained"
 
 
 def test_a_sweep_is_a_table_with_ratios_and_verdicts(make_suite: MakeSuite) -> None:
@@ -249,8 +246,8 @@ def test_a_sweep_is_a_table_with_ratios_and_verdicts(make_suite: MakeSuite) -> N
     text = report.sweep_text(make_suite(rates, spread=0.0))
     assert text.splitlines()[:6] == [
         "bytes, churn: mean and 99.9 % interval over 12 replicates",
-        "threads  pool    M operations/s     ratio to fresh      verdict" + LEDGER_HEAD,
-        "-" * (63 + len(LEDGER_HEAD)),
+        "threads  pool    M operations/s     ratio to fresh      verdict",
+        "-" * 63,
         "1        fresh   10.0 [10.0, 10.0]",
         "1        locked  20.0 [20.0, 20.0]  2.00x [2.00, 2.00]  wins",
         "",

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poolbench.journal import Contents, encode
+from poolbench.outcomes import COLUMNS
 from poolbench.records import groups_of, replicate_of, replicate_record
 from poolbench.results import Replicate
 from poolbench.suite import Suite, load
@@ -384,9 +385,11 @@ def test_a_row_per_cell(make_suite: MakeSuite) -> None:
         "workload", "pool", "pattern", "threads", "n",
         "throughput", "throughput_low", "throughput_high",
         "thread_ns", "thread_ns_low", "thread_ns_high", "cpu_ns", "cpu_ns_low", "cpu_ns_high",
-        "jmh_error", "allocations_per_op", "bytes_per_op", "hit_rate", "setup_allocations",
-        "setup_bytes", "peak_bytes", "retained_bytes", "faults_per_op", "switches_per_op",
-        "peak_rss", "oversubscribed", "failed", "warnings",
+        "jmh_error", "share", "share_low", "share_high", "jain", "jain_low", "jain_high",
+        "allocations_per_op", "bytes_per_op", "hit_rate", "setup_allocations",
+        "setup_bytes", "peak_bytes", "retained_bytes",
+        *COLUMNS, "longest_wait_ns",
+        "faults_per_op", "switches_per_op", "peak_rss", "oversubscribed", "failed", "warnings",
     ]  # fmt: skip
 
 
