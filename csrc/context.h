@@ -19,6 +19,7 @@
 
 #include "atomic.h"
 #include "base.h"
+#include "checks.h"
 #include "lock.h"
 #include "param.h"
 #include "rng.h"
@@ -26,7 +27,6 @@
 typedef struct pb_workload pb_workload; /* workload.h */
 typedef struct pb_args pb_args;         /* workload.h */
 typedef struct pb_pattern pb_pattern;   /* pattern.h */
-typedef struct pb_ctx pb_ctx;
 
 /* Every acquire and every release has exactly one outcome: what is counted, and what it is called
    in results. */
@@ -119,7 +119,8 @@ struct pb_ctx {
     const pb_workload *workload;
     const pb_params *params; /* the pool's */
     const pb_pattern *pattern;
-    int index; /* 0 ... threads-1; -1 for the controller's own context */
+    pb_checks *checks; /* NULL unless checked */
+    int index;         /* 0 ... threads-1; -1 for the controller's own context */
 };
 
 /* Slow path of pb_keep_running: marks, parks if asked, and returns false when the replicate ends.

@@ -95,6 +95,12 @@ static void counted_fini(void *object, void *context)
     (void)set_owner(before);
 }
 
+static int counted_is_clean(const void *object, void *context)
+{
+    const pb_workload *w = context;
+    return w->is->is_clean(object, *w->args);
+}
+
 void pb_ledger_wrap(pb_args *args, table_shared *shared, const pb_workload *inner)
 {
     union {
@@ -107,10 +113,12 @@ void pb_ledger_wrap(pb_args *args, table_shared *shared, const pb_workload *inne
                                        .construct = counted_construct,
                                        .destroy = counted_destroy,
                                        .use = counted_use,
-                                       .reset = counted_reset},
+                                       .reset = counted_reset,
+                                       .is_clean = counted_is_clean},
                              .init = counted_init,
                              .fini = counted_fini};
     *args = (pb_args){.size = inner->args->size,
+                      .idle_hidden = inner->args->idle_hidden,
                       .shared = shared,
                       .extras = inner->args->extras,
                       .has_reset = inner->args->has_reset,

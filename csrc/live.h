@@ -46,6 +46,7 @@ struct pb_run {
     pb_args counted_args; /* counted: of the wrapping one */
     table_shared wrapper; /* counted: the table between the two */
     int kernel_workload;  /* index into the pool's kernels */
+    pb_checks *checks;    /* NULL unless checked */
     pb_counts setup;      /* counted: after opening, less before */
     pb_pattern pattern;
     pb_ctx closer;  /* the controller's context: closing the pool destroys through it */
@@ -59,6 +60,9 @@ struct pb_run {
 
 /* Puts a sentence into `error` and returns `status`. */
 pb_status pb_fail(pb_error *error, pb_status status, const char *text);
+
+/* run.c: PB_BROKEN, with the first complaint, when a checked replicate has one. */
+pb_status pb_judge_checks(const pb_run *run, pb_error *error);
 
 /* member.c: the body of a thread; `arg` is its pb_member. */
 void *pb_member_main(void *arg);

@@ -38,6 +38,7 @@ static pb_status attach(pb_member *m, pb_rng rng)
     ctx->workload = &run->workload;
     ctx->params = &run->cell.pool_params;
     ctx->pattern = &run->pattern;
+    ctx->checks = run->checks;
     ctx->index = m->index;
     ctx->batch = 1;
     ctx->rng = rng;

@@ -43,6 +43,8 @@ PB_INLINE pb_held pb_acquire(pb_ctx *ctx, const pb_pool_calls pool, const pb_fun
         ctx->outcomes[got.how]++;
     if (PB_UNLIKELY(got.object == NULL))
         return (pb_held){NULL, 0};
+    if (args->extras & PB_CHECKED)
+        pb_checks_taken(ctx, got.object);
     void *object = pb_launder(got.object);
     if (object == NULL)
         __builtin_unreachable(); /* the barrier hides what the line above it has found */
@@ -52,6 +54,10 @@ PB_INLINE pb_held pb_acquire(pb_ctx *ctx, const pb_pool_calls pool, const pb_fun
 PB_INLINE void pb_release(pb_ctx *ctx, const pb_held held, const pb_pool_calls pool,
                           const pb_functions *w, const pb_args *args)
 {
+    if ((args->extras & PB_CHECKED) && !pb_checks_given(ctx, held.object)) {
+        ctx->outcomes[PB_REFUSED]++;
+        return;
+    }
     const pb_held back = {pb_launder(held.object), held.handle};
     const pb_outcome how = pool.release(ctx, back, w, args);
     if (how != PB_KEPT)

@@ -54,12 +54,16 @@ PB_INLINE void pb_reset_at_release(pb_ctx *ctx, void *object, const pb_functions
 {
     if (args->extras & PB_RESET_ON_RELEASE)
         pb_reset(ctx, object, w, args);
+    if (args->extras & PB_CHECKED)
+        pb_checks_hide(object, args->idle_hidden);
 }
 
 /* At acquire, for an object that was used before; outside any lock. */
 PB_INLINE void pb_reset_at_acquire(pb_ctx *ctx, void *object, const pb_functions *w,
                                    const pb_args *args)
 {
+    if (args->extras & PB_CHECKED)
+        pb_checks_show(object, args->idle_hidden);
     if (args->extras & PB_RESET_ON_ACQUIRE)
         pb_reset(ctx, object, w, args);
 }

@@ -220,7 +220,8 @@ static PyMethodDef methods[] = {
      "become_worker(parent)\n--\n\nIgnore Ctrl-C, and die when the process `parent` dies."},
     {"open", (PyCFunction)(void (*)(void))pb_py_open, METH_VARARGS | METH_KEYWORDS,
      "open(pool, workload, pattern, *, threads, seed, spin, cpus, pool_params, workload_params, "
-     "pattern_params, memory, counted)\n--\n\nOpen a live replicate, parked; return its handle."},
+     "pattern_params, memory, counted, checked)\n--\n\nOpen a live replicate, parked; return its "
+     "handle."},
     {"warm", pb_py_warm, METH_VARARGS,
      "warm(run, seconds)\n--\n\nRun unmeasured and calibrate; return (operations/s, batch)."},
     {"window", pb_py_window, METH_VARARGS,

@@ -154,19 +154,19 @@ typedef struct request {
     const char *pool, *workload, *pattern;
     PyObject *pool_params, *workload_params, *pattern_params, *cpus;
     PyObject *threads, *seed, *spin, *memory; /* NULL: not given */
-    int counted;
+    int counted, checked;
 } request;
 
 static int parse_request(request *r, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {
-        "pool",    "workload", "pattern",     "threads",         "seed",           "spin", "memory",
-        "counted", "cpus",     "pool_params", "workload_params", "pattern_params", NULL};
+    static char *names[] = {"pool",        "workload",        "pattern",        "threads", "seed",
+                            "spin",        "memory",          "counted",        "checked", "cpus",
+                            "pool_params", "workload_params", "pattern_params", NULL};
     *r = (request){0};
-    return PyArg_ParseTupleAndKeywords(args, kwargs, "sss|$OOOOpOOOO:open", names, &r->pool,
+    return PyArg_ParseTupleAndKeywords(args, kwargs, "sss|$OOOOppOOOO:open", names, &r->pool,
                                        &r->workload, &r->pattern, &r->threads, &r->seed, &r->spin,
-                                       &r->memory, &r->counted, &r->cpus, &r->pool_params,
-                                       &r->workload_params, &r->pattern_params);
+                                       &r->memory, &r->counted, &r->checked, &r->cpus,
+                                       &r->pool_params, &r->workload_params, &r->pattern_params);
 }
 
 /* A seed is any 64 bits. */
@@ -198,6 +198,7 @@ static int parse_numbers(pb_cell *cell, const request *r)
     cell->spin_per_ms = (uint64_t)spin;
     cell->memory = (uint64_t)memory;
     cell->counted = r->counted != 0;
+    cell->checked = r->checked != 0;
     return 0;
 }
 

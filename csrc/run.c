@@ -87,11 +87,48 @@ static pb_status check_traits(const pb_cell *cell, pb_error *error)
                        pb_pools[cell->pool].is.name, pb_workloads[cell->workload].is.name);
         return PB_BAD_VALUE;
     }
+    if (cell->checked && (pb_pools[cell->pool].traits & PB_NEEDS_SHAREABLE)) {
+        (void)snprintf(error->text, sizeof error->text,
+                       "%s gives one object to all: there are no owners to check",
+                       pb_pools[cell->pool].is.name);
+        return PB_BAD_VALUE;
+    }
     if (!pb_pools[cell->pool].class->kernels[cell->workload][cell->pattern])
         return pb_fail(error, PB_BAD_VALUE, "this build has no kernel for the workload");
     if (cell->counted && !pb_ledger_present())
         return pb_fail(error, PB_SYSTEM, "the counting allocator is not loaded in this process");
     return PB_OK;
+}
+
+/* The most objects that a checked replicate has to keep track of: what is held, and what the pool
+   may keep by the largest of its own numbers. */
+static uint64_t objects_at_once(const pb_run *run)
+{
+    enum { MOST = 1 << 20 };
+    const pb_params *params = &run->cell.pool_params;
+    uint64_t largest = 0;
+    for (int i = 0; i < params->count; i++)
+        if (params->described[i].kind == PB_COUNT_KIND && params->value[i] <= MOST)
+            largest = (uint64_t)params->value[i] > largest ? (uint64_t)params->value[i] : largest;
+    const uint64_t objects = (uint64_t)run->cell.threads * (run->pattern.live + largest);
+    return objects < MOST ? objects : MOST;
+}
+
+static pb_status open_checks(pb_run *run, pb_error *error)
+{
+    if (!run->cell.checked)
+        return PB_OK;
+    run->checks = pb_checks_open(objects_at_once(run));
+    run->closer.checks = run->checks;
+    run->args.extras |= PB_CHECKED;
+    run->counted_args.extras |= PB_CHECKED;
+    return run->checks ? PB_OK : pb_fail(error, PB_NO_MEMORY, "out of memory for checked mode");
+}
+
+pb_status pb_judge_checks(const pb_run *run, pb_error *error)
+{
+    const char *complaint = pb_checks_complaint(run->checks);
+    return complaint ? pb_fail(error, PB_BROKEN, complaint) : PB_OK;
 }
 
 static pb_status open_parts(pb_run *run, pb_error *error)
@@ -108,6 +145,8 @@ static pb_status open_parts(pb_run *run, pb_error *error)
                            .pattern = &run->pattern,
                            .index = -1};
     status = predict_memory(run, error);
+    if (status == PB_OK)
+        status = open_checks(run, error);
     if (status != PB_OK)
         return status;
     pb_ledger_own(PB_OWNER_POOL);
@@ -319,9 +358,12 @@ pb_status pb_run_close(pb_run *run, pb_account *account, pb_error *error)
     join_all(run);
     pb_usage_read(&account->usage);
     account->retained = close_parts(run);
-    pb_status status = judge(account, error);
+    pb_status status = pb_judge_checks(run, error);
+    if (status == PB_OK)
+        status = judge(account, error);
     if (status == PB_OK)
         status = judge_hits(run, account, error);
+    pb_checks_close(run->checks);
     free(run->members);
     free(run);
     return status;

@@ -7,6 +7,8 @@
  *   pb_run_window  unpark, run in, measure, park; counts of all threads
  *   pb_run_close   threads finish what they hold and detach; everything is counted once more
  *
+ * Windows, passes and closing fail with PB_BROKEN at the first complaint of a checked replicate.
+ *
  * Between the calls all threads sleep, so that another process's arm can have the machine.
  */
 #ifndef PB_RUN_H
@@ -33,6 +35,7 @@ typedef struct pb_cell {
     const int *cpus;      /* thread i runs on cpus[i % cpu_count] */
     int cpu_count;        /* 0: threads run where they like */
     uint64_t memory; /* bytes that may be used; a cell that would need more is refused; 0: any */
+    bool checked;    /* notice wrong hand-outs and releases, see checks.h */
     bool counted;    /* book allocations by owner: never where anything is timed */
 } pb_cell;
 

@@ -109,7 +109,7 @@ pb_status pb_run_window(pb_run *run, double seconds, pb_window *window, pb_error
         return pb_fail(error, PB_LATE, "threads did not park in time");
     run->parked_since = end;
     read_counts(run, window);
-    return PB_OK;
+    return pb_judge_checks(run, error);
 }
 
 static uint32_t batch_for(double op_ns)
@@ -241,5 +241,5 @@ pb_status pb_run_pass(pb_run *run, uint32_t attempts, pb_pass *pass, pb_error *e
     pb_counts_since(&pass->counts, &before);
     add_pass(run, pass, &released, 1);
     pb_complete_outcomes(pass->outcomes, pass->operations, released);
-    return PB_OK;
+    return pb_judge_checks(run, error);
 }

@@ -28,7 +28,9 @@
 enum {
     PB_RESET_ON_RELEASE = 1u << 0, /* the pool resets what it keeps, at release (default) */
     PB_RESET_ON_ACQUIRE = 1u << 1, /* or at acquire */
-    PB_EXTRA_USE = 1u << 2,        /* `use` does more than its cheapest form */
+    PB_RESETS = PB_RESET_ON_RELEASE | PB_RESET_ON_ACQUIRE,
+    PB_EXTRA_USE = 1u << 2, /* `use` does more than its cheapest form */
+    PB_CHECKED = 1u << 3,   /* every step is checked, see checks.h; needs ctx->checks */
 };
 
 enum { PB_WORKLOAD_ARGS = 6 };
@@ -37,6 +39,7 @@ enum { PB_WORKLOAD_ARGS = 6 };
 struct pb_args {
     int64_t arg[PB_WORKLOAD_ARGS]; /* meaning: the workload's own enum */
     size_t size;                   /* bytes of one object; 0: it cannot be placed in given memory */
+    size_t idle_hidden;            /* bytes nobody may touch while it is idle; 0: others may */
     size_t block;                  /* bytes of the malloc'd block that matters; see pb_ballast */
     void *shared;                  /* process-wide state its constructors enter, or NULL */
     uint32_t extras;               /* PB_RESET_ON_RELEASE ... */
@@ -51,11 +54,13 @@ typedef struct pb_functions {
     void (*destroy)(pb_ctx *ctx, void *object, const pb_args args);
     bool (*init)(pb_ctx *ctx, void *memory, const pb_args args); /* false: it failed */
     void (*fini)(pb_ctx *ctx, void *object, const pb_args args);
+    bool (*is_clean)(const void *object, const pb_args args); /* as good as after a reset */
 } pb_functions;
 
 /* The table of a workload whose functions are called name_construct and so on. */
-#define PB_FUNCTIONS(name) \
-    {name##_construct, name##_reset, name##_use, name##_destroy, name##_init, name##_fini}
+#define PB_FUNCTIONS(name)                                           \
+    {name##_construct, name##_reset, name##_use,     name##_destroy, \
+     name##_init,      name##_fini,  name##_is_clean}
 
 struct pb_workload {
     const pb_functions *is;
@@ -81,8 +86,11 @@ PB_INLINE void *pb_allocate_and(bool (*init)(pb_ctx *, void *, const pb_args), p
 PB_INLINE void *pb_construct(pb_ctx *ctx, const pb_functions *w, const pb_args *args)
 {
     void *object = w->construct(ctx, *args);
-    if (PB_LIKELY(object != NULL))
+    if (PB_LIKELY(object != NULL)) {
         ctx->constructed++;
+        if (args->extras & PB_CHECKED)
+            pb_checks_made(ctx, object);
+    }
     return object;
 }
 
@@ -91,13 +99,25 @@ PB_INLINE bool pb_construct_at(pb_ctx *ctx, void *memory, const pb_functions *w,
                                const pb_args *args)
 {
     const bool made = w->init(ctx, memory, *args);
-    if (PB_LIKELY(made))
+    if (PB_LIKELY(made)) {
         ctx->constructed++;
+        if (args->extras & PB_CHECKED)
+            pb_checks_made(ctx, memory);
+    }
     return made;
+}
+
+/* Before an object is destroyed, which may look at it again. */
+PB_INLINE void pb_end_checks(pb_ctx *ctx, void *object, const pb_args *args)
+{
+    pb_checks_show(object, args->idle_hidden);
+    pb_checks_ended(ctx, object);
 }
 
 PB_INLINE void pb_destroy_at(pb_ctx *ctx, void *object, const pb_functions *w, const pb_args *args)
 {
+    if (args->extras & PB_CHECKED)
+        pb_end_checks(ctx, object, args);
     w->fini(ctx, object, *args);
     ctx->destroyed++;
 }
@@ -114,6 +134,8 @@ PB_INLINE uint64_t pb_use(pb_ctx *ctx, void *object, const pb_functions *w, cons
 
 PB_INLINE void pb_destroy(pb_ctx *ctx, void *object, const pb_functions *w, const pb_args *args)
 {
+    if (args->extras & PB_CHECKED)
+        pb_end_checks(ctx, object, args);
     w->destroy(ctx, object, *args);
     ctx->destroyed++;
 }

@@ -34,6 +34,7 @@ def open(
     spin: int = ...,
     memory: int = ...,
     counted: bool = ...,
+    checked: bool = ...,
     cpus: Sequence[int] | None = ...,
     pool_params: Mapping[str, int | str] | None = ...,
     workload_params: Mapping[str, int | str] | None = ...,

@@ -169,6 +169,7 @@ def open_line(cell: Cell, how: Opening) -> str:
     words += [f"pattern={cell.pattern.name}", f"threads={cell.threads}", f"seed={how.seed}"]
     words += [f"spin={how.spin}", f"cpus={','.join(map(str, how.cpus))}"]
     words += [f"memory={how.memory}", f"counted={int(how.counted)}"]
+    words += [f"checked={int(cell.checked)}"]
     for spec in (cell.pool, cell.workload, cell.pattern):
         for name, value in spec.params:
             words.append(f"{spec.kind}.{name}={quote(str(value), safe='/:,()')}")

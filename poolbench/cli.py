@@ -74,7 +74,7 @@ def _sweep(args: argparse.Namespace) -> int:
         workload=args.workload,
         pattern=args.pattern,
         threads=args.threads,
-        params=_axes("--axis", args.axis),
+        params=_axes("--axis", [*args.axis, *(["checked=on"] if args.checked else [])]),
         compare=args.compare,
         preset=args.preset,
         blocks=args.blocks,
@@ -275,6 +275,7 @@ def _add_sweep(p: argparse.ArgumentParser) -> None:
     there.add_argument("--resume", action="store_true", help="go on with results that are there")
     p.add_argument("--retry-failed", action="store_true", help="measure failed blocks again")
     p.add_argument("--control", action="store_true", help="measure the noise floor as well")
+    p.add_argument("--checked", action="store_true", help="fail on wrong hand-outs and releases")
     p.add_argument("--no-ledger", dest="ledger", action="store_false", help="count nothing")
     p.add_argument("--no-lock", dest="lock", action="store_false", help="beside another sweep")
     p.add_argument("--timeout", type=float, default=PATIENCE_S, help="of a worker [%(default)g s]")

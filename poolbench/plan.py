@@ -147,11 +147,23 @@ def _check_axis(name: str, texts: list[str]) -> None:
         seen.add(text)
 
 
+_CHECKED: Final = {"off": "off", "on": "on", "False": "off", "True": "on", "0": "off", "1": "on"}
+
+
+def _parse_checked(text: str) -> str:
+    if text not in _CHECKED:
+        raise ValueError(f"checked={clip(text)}: choose from off, on")
+    return _CHECKED[text]
+
+
 def _param_axis(name: str, values: list[str], axes: Mapping[str, Sequence[Spec]]) -> list[str]:
     """Canonical texts of a parameter axis; ValueError if no listed spec has that parameter."""
+    if name == "checked":
+        return [_parse_checked(text) for text in values]
     owners = [s.entry for specs in axes.values() for s in specs if _has(s, name)]
     if not owners:
         known = sorted({p.name for specs in axes.values() for s in specs for p in s.entry.params})
+        known.append("checked")
         raise ValueError(f"unknown axis '{name}'; {choices_text(name, dict.fromkeys(known))}")
     if len({entry.kind for entry in owners}) > 1:
         kinds = ", ".join(sorted({entry.kind for entry in owners}))
@@ -273,13 +285,14 @@ def _groups(
 
 
 def _cell(at: Mapping[str, str], affinity: str) -> Cell:
-    params = {k: v for k, v in at.items() if k not in (*KINDS, "threads")}
+    params = {k: v for k, v in at.items() if k not in (*KINDS, "threads", "checked")}
     return Cell(
         workload=_apply(parse_spec("workload", at["workload"]), params),
         pool=_apply(parse_spec("pool", at["pool"]), params),
         pattern=_apply(parse_spec("pattern", at["pattern"]), params),
         threads=int(at["threads"]),
         affinity=affinity,
+        checked=at.get("checked") == "on",
     )
 
 

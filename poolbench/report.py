@@ -389,6 +389,8 @@ def _replicates(measured: Sequence[Measurement]) -> str:
 
 
 def _crossovers(suite: Suite, baseline: str | None) -> str:
+    if _compared(suite) == "checked":
+        return _price_of_checks(suite)
     if (
         _compared(suite) == "threads"
         or len({g.at.get("threads") for g in suite.groups.values()}) < 2
@@ -396,6 +398,16 @@ def _crossovers(suite: Suite, baseline: str | None) -> str:
         return ""
     found = suite.crossover(baseline=baseline)
     return "\n".join(str(c) for c in found)
+
+
+def _price_of_checks(suite: Suite) -> str:
+    """What is left of the throughput where every step is checked."""
+    return "\n".join(
+        f"{c.at['pool']}, {_place(c.at, ['pool'])}: checked, {interval(c.ratio, unit='x')} of the "
+        "throughput is left"
+        for c in suite.compare("off")
+        if c.arm == "on"
+    )
 
 
 def _footnotes(suite: Suite, baseline: str | None) -> str:

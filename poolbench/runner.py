@@ -266,6 +266,9 @@ def sweep(
         False: silent. None: a bar with the time left, if somebody can see it.
     **params
         Any parameter of the listed pools, workloads or patterns, one value or a list, as an axis.
+        So is ``checked``: True fails a replicate whose pool hands an object out twice or dirty, or
+        is given one it had not lent; with ``compare="checked"`` and both values its price is a
+        ratio.
 
     Raises
     ------

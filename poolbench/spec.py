@@ -284,13 +284,17 @@ def choices_text(name: str, known: Mapping[str, object]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One point of a sweep: pool, workload, pattern, threads and placement."""
+    """One point of a sweep: pool, workload, pattern, threads and placement.
+
+    `checked`: wrong hand-outs and releases are noticed and fail the replicate; see csrc/checks.h.
+    """
 
     workload: Spec
     pool: Spec
     pattern: Spec
     threads: int
     affinity: str = "spread"
+    checked: bool = False
 
     @property
     def period_s(self) -> float:
@@ -302,7 +306,8 @@ class Cell:
     @property
     def canonical(self) -> str:
         parts = (self.workload.canonical, self.pool.canonical, self.pattern.canonical)
-        return " ".join([*parts, f"threads={self.threads}", f"affinity={self.affinity}"])
+        parts = (*parts, f"threads={self.threads}", *(("checked=1",) if self.checked else ()))
+        return " ".join([*parts, f"affinity={self.affinity}"])
 
 
 def unsupported(cell: Cell) -> str:
@@ -318,6 +323,8 @@ def unsupported(cell: Cell) -> str:
         return f"{pool.name} constructs in memory of its own, which {workload.name} cannot do"
     if "needs_shareable" in pool.traits and "shareable" not in workload.traits:
         return f"{pool.name} gives one object to all, and using a {workload.name} changes it"
+    if "needs_shareable" in pool.traits and cell.checked:
+        return f"{pool.name} gives one object to all: there are no owners to check"
     if "burst_only" in pool.traits and cell.pattern.name != "burst":
         return (
             f"{pool.name} takes memory back at the end of a burst, and {cell.pattern.name} has none"

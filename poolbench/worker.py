@@ -6,7 +6,7 @@ line from standard input and answers one line on what was standard output; whate
 prints goes to standard error instead.
 
     open pool=NAME workload=NAME pattern=NAME threads=N seed=N spin=N cpus=0,1 memory=BYTES
-         counted=0 [KIND.PARAM=VALUE]...
+         counted=0 checked=0 [KIND.PARAM=VALUE]...
         -> ready
     warm SECONDS    -> warm RATE BATCH
     window SECONDS  -> window START_NS NS CPU_NS COUNT,COUNT,... FAULTS,FAULTS,SWITCHES,SWITCHES
@@ -47,6 +47,7 @@ def open_(words: list[str]) -> str:
         spin=int(names["spin"]),
         memory=int(names["memory"]),
         counted=names["counted"] == "1",
+        checked=names["checked"] == "1",
         cpus=[int(c) for c in names["cpus"].split(",") if c],
         pool_params=params["pool"],
         workload_params=params["workload"],

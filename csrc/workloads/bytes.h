@@ -30,7 +30,7 @@ static PB_COLD pb_status bytes_open(pb_args *args, const pb_params *params, uint
     const int64_t reset[] = {0, size < BYTES_HEADER ? size : BYTES_HEADER, size};
     const int64_t stride[] = {0, BYTES_PAGE, 1};
     args->arg[BYTES_SIZE] = size;
-    args->size = args->block = (size_t)size;
+    args->size = args->idle_hidden = args->block = (size_t)size;
     args->arg[BYTES_ZERO] = pb_params_get(params, "zero");
     args->arg[BYTES_RESET] = reset[pb_params_get(params, "reset")];
     args->arg[BYTES_STRIDE] = stride[pb_params_get(params, "touch")];
@@ -95,6 +95,14 @@ PB_INLINE void bytes_destroy(pb_ctx *ctx, void *object, const pb_args args)
     (void)ctx;
     (void)args;
     free(object);
+}
+
+/* Looks at what reset has zeroed; an object that is never reset is as clean as it will be. */
+PB_INLINE bool bytes_is_clean(const void *object, const pb_args args)
+{
+    const unsigned char *b = object;
+    const size_t zeroed = (size_t)args.arg[BYTES_RESET];
+    return zeroed == 0 || (b[0] == 0 && memcmp(b, b + 1, zeroed - 1) == 0);
 }
 
 #endif

@@ -28,7 +28,7 @@ static PB_COLD pb_status context_open(pb_args *args, const pb_params *params, ui
 {
     (void)error; /* every combination of values makes an object */
     (void)params, (void)spin_per_ms;
-    args->size = args->block = sizeof(context_object);
+    args->size = args->idle_hidden = args->block = sizeof(context_object);
     args->has_reset = true;
     return PB_OK;
 }
@@ -77,6 +77,13 @@ PB_INLINE uint64_t context_use(pb_ctx *ctx, void *object, const pb_args args)
     c->priority = 1;
     pb_clobber(); /* or the reads below are folded into the stores */
     return (uint64_t)c->route + c->priority;
+}
+
+PB_INLINE bool context_is_clean(const void *object, const pb_args args)
+{
+    (void)args;
+    static const context_object clean;
+    return memcmp(object, &clean, sizeof clean) == 0;
 }
 
 #endif

@@ -184,4 +184,10 @@ PB_INLINE void direct_destroy(pb_ctx *ctx, void *object, const pb_args args)
     free(object);
 }
 
+PB_INLINE bool direct_is_clean(const void *object, const pb_args args)
+{
+    (void)args;
+    return ((const direct_object *)object)->position == 0;
+}
+
 #endif

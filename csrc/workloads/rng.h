@@ -31,7 +31,7 @@ static PB_COLD pb_status rng_open(pb_args *args, const pb_params *params, uint64
     (void)error;       /* every combination of values makes an object */
     (void)spin_per_ms; /* nothing here spins */
     args->arg[RNG_KIND] = pb_params_get(params, "kind");
-    args->size = args->block = sizeof(rng_object);
+    args->size = args->idle_hidden = args->block = sizeof(rng_object);
     return PB_OK;
 }
 
@@ -141,6 +141,12 @@ PB_INLINE void rng_destroy(pb_ctx *ctx, void *object, const pb_args args)
 {
     rng_fini(ctx, object, args);
     free(object);
+}
+
+PB_INLINE bool rng_is_clean(const void *object, const pb_args args)
+{
+    (void)object, (void)args;
+    return true; /* a used generator is as good as a new one */
 }
 
 #endif

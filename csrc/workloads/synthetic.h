@@ -42,7 +42,7 @@ static PB_COLD pb_status synthetic_open(pb_args *args, const pb_params *params,
     for (int i = SYNTHETIC_CONSTRUCT; i <= SYNTHETIC_DESTROY; i++)
         args->arg[i] =
             (int64_t)pb_spin_iterations((uint64_t)pb_params_get(params, names[i]), spin_per_ms);
-    args->size = args->block = (size_t)pb_params_get(params, "bytes");
+    args->size = args->idle_hidden = args->block = (size_t)pb_params_get(params, "bytes");
     args->shared = s;
     args->has_reset = args->arg[SYNTHETIC_RESET] > 0;
     return PB_OK;
@@ -103,6 +103,12 @@ PB_INLINE uint64_t synthetic_use(pb_ctx *ctx, void *object, const pb_args args)
     (void)ctx;
     pb_spin((uint64_t)args.arg[SYNTHETIC_USE]);
     return ((const unsigned char *)object)[0];
+}
+
+PB_INLINE bool synthetic_is_clean(const void *object, const pb_args args)
+{
+    (void)object, (void)args;
+    return true; /* its reset takes time and changes nothing */
 }
 
 #endif

@@ -118,4 +118,11 @@ PB_INLINE uint64_t table_use(pb_ctx *ctx, void *object, const pb_args args)
     return s->calls.use(object, s->calls.context);
 }
 
+/* Unknown counts as clean. */
+PB_INLINE bool table_is_clean(const void *object, const pb_args args)
+{
+    const table_shared *s = args.shared;
+    return !s->calls.is_clean || s->calls.is_clean(object, s->calls.context) != 0;
+}
+
 #endif

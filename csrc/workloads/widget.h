@@ -29,7 +29,7 @@ static PB_COLD pb_status widget_open(pb_args *args, const pb_params *params, uin
 {
     (void)error; /* every combination of values makes an object */
     (void)params, (void)spin_per_ms;
-    args->size = args->block = sizeof(widget_object);
+    args->size = args->idle_hidden = args->block = sizeof(widget_object);
     return PB_OK;
 }
 
@@ -74,6 +74,12 @@ PB_INLINE uint64_t widget_use(pb_ctx *ctx, void *object, const pb_args args)
 {
     (void)ctx, (void)args;
     return ((const widget_object *)object)->tag;
+}
+
+PB_INLINE bool widget_is_clean(const void *object, const pb_args args)
+{
+    (void)object, (void)args;
+    return true; /* use only reads */
 }
 
 #endif

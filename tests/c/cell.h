@@ -112,6 +112,7 @@ typedef struct parts {
     pb_workload workload;
     bool own; /* the workload is the test's own: not ours to close */
     pb_pattern pattern;
+    pb_checks *checks; /* the test's own, for contexts attached from then on; NULL: not checked */
     const pb_pool_class *class;
     pb_pool *pool;
     pb_ctx closer;              /* what closing the pool destroys is counted here */
@@ -169,6 +170,7 @@ static inline pb_ctx *parts_attach(parts *p, int index)
     ctx->workload = &p->workload;
     ctx->params = &p->cell.pool_params;
     ctx->pattern = &p->pattern;
+    ctx->checks = p->checks;
     ctx->batch = 1;
     ctx->index = index;
     ctx->rng.state = (uint64_t)index + 1;

@@ -101,12 +101,19 @@ static inline void probe_leave(const pb_ctx *ctx, probe *o)
     CHECK_EQ(probe_stamp(o, PROBE_NOBODY), (uint32_t)ctx->index + 1);
 }
 
+static inline bool probe_is_clean(const void *object, const pb_args args)
+{
+    (void)args;
+    return !((const probe *)object)->dirty;
+}
+
 static const pb_functions probe_functions = PB_FUNCTIONS(probe);
 
 /* Opens the cell with probes in place of its own workload. */
 static inline void probe_parts(parts *p, const pb_cell *cell, probe_orders *orders)
 {
-    const pb_args args = {.size = sizeof(probe), .shared = orders, .has_reset = true};
+    const pb_args args = {
+        .size = sizeof(probe), .idle_hidden = sizeof(probe), .shared = orders, .has_reset = true};
     parts_open(p, cell, &(pb_workload){&probe_functions, &args});
 }
 
