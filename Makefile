@@ -1,9 +1,10 @@
 # Thin targets: each is one or two commands. PYTHON is any interpreter with the package's [test] extra.
 PYTHON ?= .venv/bin/python
 BIN = $(dir $(PYTHON))
-C_FILES = $(shell git ls-files 'csrc/*.[ch]' 'csrc/*.def' 'tests/*.[ch]' | grep -v '\.def$$')
+C_FILES = $(shell git ls-files 'csrc/*.[ch]' 'csrc/*.def' 'tests/*.[ch]' 'tests/*.cpp' | grep -v '\.def$$')
 
-.PHONY: build test test-c asan tsan limited format lint types codegen bench gates torture check
+.PHONY: build test test-c asan tsan limited format lint types codegen bench bench-peers gates torture \
+	check
 
 .venv/bin/python:
 	python3 -m venv .venv
@@ -48,6 +49,9 @@ codegen: build
 bench: build
 	$(PYTHON) tests/bench/floor.py
 	$(PYTHON) tests/bench/resolution.py
+
+bench-peers: build # beside public pools, about ten minutes; PEERS=--small: does everything work?
+	$(PYTHON) tests/bench/peers.py $(PEERS)
 
 gates: build # A against A, quiet and loaded: nothing may be resolved; a few minutes
 	$(PYTHON) tests/bench/aa.py
