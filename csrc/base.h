@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "yield.h"
+
 #define PB_INLINE      static inline __attribute__((always_inline, unused))
 #define PB_NOINLINE    __attribute__((noinline))
 #define PB_COLD        __attribute__((noinline, cold, unused))
@@ -23,6 +25,19 @@
     128 /* bytes apart that two threads' words must be: the adjacent-line prefetcher \
            fetches pairs of lines, so 64 is not enough */
 #define PB_ALIGNED _Alignas(PB_SHARING)
+
+/* Compiles only if no part of `type` that holds `before` can be fetched along with the beginning of
+   `after`: the claim of a drawing, checked beside the struct. Members of a struct that is itself
+   PB_ALIGNED, or comes from pb_new_padded. */
+#define PB_APART(type, before, after)                                                        \
+    _Static_assert((offsetof(type, before) + sizeof(((type *)0)->before) - 1) / PB_SHARING < \
+                       offsetof(type, after) / PB_SHARING,                                   \
+                   #before " and " #after " of " #type " are too near each other")
+
+/* The same for the elements of an array. */
+#define PB_EACH_APART(type)                                                            \
+    _Static_assert(sizeof(type) % PB_SHARING == 0 && _Alignof(type) % PB_SHARING == 0, \
+                   "two " #type " side by side are too near each other")
 
 /* What a fallible function returns. py_module.c maps each to one Python exception. */
 typedef enum pb_status {
@@ -61,9 +76,11 @@ PB_INLINE void pb_clobber(void)
     __asm__ volatile("" : : : "memory");
 }
 
-/* One pause of a spinning thread: lets the sibling or the holder have the core's resources. */
+/* One pause of a spinning thread: lets the sibling or the holder have the core's resources. A mark:
+   a thread that spins for another is one that lets others in. */
 PB_INLINE void pb_pause(void)
 {
+    PB_YIELD_POINT();
 #if defined(__x86_64__) || defined(__i386__)
     __asm__ volatile("pause");
 #elif defined(__aarch64__)

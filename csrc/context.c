@@ -57,10 +57,14 @@ bool pb_checkpoint(pb_ctx *ctx)
 
 enum { SLICE_NS = 2000000 }; /* how long a park request may go unseen by a sleeper */
 
-uint64_t pb_run_time_ns(const pb_ctx *ctx)
+uint64_t pb_run_time_ns(pb_ctx *ctx)
 {
     /* relaxed: written while everybody is parked, published by the release in pb_advance */
-    return pb_now_ns() - pb_load_relaxed_u64(&ctx->control->parked_ns);
+    const uint64_t now = pb_now_ns() - pb_load_relaxed_u64(&ctx->control->parked_ns);
+    /* Between a window's end and its own parking a thread sees time that will not have been. */
+    if (now > ctx->run_time_ns)
+        ctx->run_time_ns = now;
+    return ctx->run_time_ns;
 }
 
 bool pb_may_wait(pb_ctx *ctx, uint64_t deadline_ns)

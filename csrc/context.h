@@ -104,6 +104,7 @@ struct pb_ctx {
     uint64_t constructed, destroyed; /* objects, by this thread */
     uint64_t events[PB_EVENTS];      /* all cold */
     uint64_t longest_wait_ns;        /* for a lock or for an object */
+    uint64_t run_time_ns;            /* the latest that was read */
     uint64_t outcomes[PB_OUTCOMES];  /* all but the two that are what is left */
     uint64_t sink;                   /* results of `use` end here, so nothing can be elided */
     uint64_t mark[PB_PHASES];        /* operations when the epoch was first seen, by phase */
@@ -136,7 +137,7 @@ void pb_sleep(pb_ctx *ctx, uint64_t ns);
 
 /* Nanoseconds of run time: the clock that stands still while the replicate is parked. For slow
    paths; pools that only need to know that time passes look at control->tick. */
-uint64_t pb_run_time_ns(const pb_ctx *ctx);
+uint64_t pb_run_time_ns(pb_ctx *ctx);
 
 /* Sleeps while *word is `value`, until somebody wakes it, run time reaches `deadline_ns`, or for no
    reason: the caller looks again. A park point: call it holding no lock. False when there is no

@@ -18,6 +18,19 @@ typedef struct pb_lock_node {
     uint8_t pad[PB_SHARING - sizeof(pb_atomic_ptr) - 2 * sizeof(uint64_t)];
 } pb_lock_node;
 
+/* The thread behind `me`, who has entered the queue but perhaps not linked itself yet. Leaves
+   `next` empty, as every node outside a queue has it. */
+static inline pb_lock_node *pb_lock_behind(pb_lock_node *me)
+{
+    pb_lock_node *behind;
+    /* acquire: pairs with the release of the one that links itself; then its words may be written
+     */
+    while ((behind = pb_load_acquire_ptr(&me->next)) == NULL)
+        pb_pause();
+    pb_store_relaxed_ptr(&me->next, NULL); /* relaxed: ours until our next turn in a queue */
+    return behind;
+}
+
 /* Notes a wait that began at `since_ns` on the clock. */
 PB_INLINE void pb_lock_waited(pb_lock_node *me, uint64_t since_ns)
 {

@@ -17,6 +17,7 @@
 #include "../base.h"
 #include "../lock_node.h"
 #include "../thread.h"
+#include "../yield.h"
 
 typedef struct parking_state {
     pb_atomic_u32 word;
@@ -54,8 +55,10 @@ static PB_COLD void parking_wait(parking_state *l, pb_lock_node *me)
     /* Taking it as SLEEPERS even if nobody sleeps costs one wake call too many, never one too few.
      */
     if (!parking_retry(l))
-        while (pb_exchange_acquire_u32(&l->word, PARKING_SLEEPERS) != PARKING_FREE)
+        while (pb_exchange_acquire_u32(&l->word, PARKING_SLEEPERS) != PARKING_FREE) {
+            PB_YIELD_POINT(); /* announced, and not yet asleep */
             pb_futex_wait(&l->word, PARKING_SLEEPERS, 0);
+        }
     pb_lock_waited(me, since);
 }
 
@@ -70,8 +73,10 @@ PB_INLINE void parking_release(parking_state *l, pb_lock_node *me)
 {
     (void)me;
     /* release: pairs with the acquires in parking_acquire and parking_wait */
-    if (PB_UNLIKELY(pb_exchange_release_u32(&l->word, PARKING_FREE) == PARKING_SLEEPERS))
+    if (PB_UNLIKELY(pb_exchange_release_u32(&l->word, PARKING_FREE) == PARKING_SLEEPERS)) {
+        PB_YIELD_POINT(); /* free, and the sleepers do not know */
         pb_futex_wake(&l->word, 1);
+    }
 }
 
 #endif

@@ -12,6 +12,7 @@
 
 #include "../base.h"
 #include "../lock_node.h"
+#include "../yield.h"
 
 typedef pthread_mutex_t pthread_state;
 
@@ -24,6 +25,7 @@ PB_INLINE void pthread_init(pthread_state *l, uint32_t backoff)
 static PB_COLD void pthread_wait(pthread_state *l, pb_lock_node *me)
 {
     const uint64_t since = pb_now_ns();
+    PB_YIELD_POINT();            /* the holder may leave */
     (void)pthread_mutex_lock(l); /* the default kind reports no error we could meet */
     pb_lock_waited(me, since);
 }
