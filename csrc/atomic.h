@@ -41,6 +41,18 @@ PB_INLINE void pb_store_release_u32(pb_atomic_u32 *a, uint32_t v)
     atomic_store_explicit(&a->v, v, memory_order_release);
 }
 
+/* Sequentially consistent: for the one case that weaker orders cannot do, a store that must come
+   before a load of another word. Both sides need both; who uses them gives the counter-example. */
+PB_INLINE uint32_t pb_load_seq_cst_u32(const pb_atomic_u32 *a)
+{
+    return atomic_load_explicit(&a->v, memory_order_seq_cst);
+}
+
+PB_INLINE void pb_store_seq_cst_u32(pb_atomic_u32 *a, uint32_t v)
+{
+    atomic_store_explicit(&a->v, v, memory_order_seq_cst);
+}
+
 PB_INLINE uint32_t pb_exchange_acquire_u32(pb_atomic_u32 *a, uint32_t v)
 {
     return atomic_exchange_explicit(&a->v, v, memory_order_acquire);
@@ -115,6 +127,11 @@ PB_INLINE uint64_t pb_exchange_acq_rel_u64(pb_atomic_u64 *a, uint64_t v)
 PB_INLINE uint64_t pb_add_relaxed_u64(pb_atomic_u64 *a, uint64_t v)
 {
     return atomic_fetch_add_explicit(&a->v, v, memory_order_relaxed);
+}
+
+PB_INLINE uint64_t pb_add_release_u64(pb_atomic_u64 *a, uint64_t v)
+{
+    return atomic_fetch_add_explicit(&a->v, v, memory_order_release);
 }
 
 /* As above, weak: may fail without reason; *seen is refreshed on failure. Orders nothing. */

@@ -80,8 +80,11 @@ PB_INLINE pb_got pb_got_constructed(pb_ctx *ctx, const pb_functions *w, const pb
 PB_WORKLOADS(PB_TABLE_OF, )
 
 /* The workloads that kernels are made for: all, or in builds that only test the core, which have no
-   use for the rest and would spend most of their time compiling it, these. */
-#ifdef PB_FEW_KERNELS
+   use for the rest and would spend most of their time compiling it, some; one where no kernel is
+   run at all. */
+#if defined(PB_TABLE_KERNELS)
+#define PB_STAMPED(X, ...) X(__VA_ARGS__, table, )
+#elif defined(PB_FEW_KERNELS)
 #define PB_STAMPED(X, ...)  \
     X(__VA_ARGS__, bytes, ) \
     X(__VA_ARGS__, direct, ) X(__VA_ARGS__, widget, ) X(__VA_ARGS__, table, )

@@ -23,7 +23,7 @@ pb_status pb_fail(pb_error *error, pb_status status, const char *text)
 static uint32_t reset_extras(const pb_run *run)
 {
     const pb_pool_entry *pool = &pb_pools[run->cell.pool];
-    if (!run->args.has_reset || (pool->traits & PB_CONSTRUCTS_ALWAYS))
+    if (!run->args.has_reset || (pool->traits & (PB_CONSTRUCTS_ALWAYS | PB_NEEDS_SHAREABLE)))
         return 0;
     return pb_params_get(&run->cell.pool_params, "reset_on") ? PB_RESET_ON_ACQUIRE
                                                              : PB_RESET_ON_RELEASE;
@@ -33,9 +33,11 @@ static uint32_t reset_extras(const pb_run *run)
 static pb_status predict_memory(const pb_run *run, pb_error *error)
 {
     const pb_cell *cell = &run->cell;
-    const bool in_place = pb_pools[cell->pool].traits & PB_IN_PLACE;
+    const uint32_t traits = pb_pools[cell->pool].traits;
+    const bool in_block = (traits & PB_IN_PLACE) && (traits & PB_CONSTRUCTS_ALWAYS) &&
+                          !(traits & PB_BURST_ONLY); /* the others grow */
     const uint64_t each =
-        in_place ? (uint64_t)pb_params_get(&cell->pool_params, "capacity") : run->pattern.live;
+        in_block ? (uint64_t)pb_params_get(&cell->pool_params, "capacity") : run->pattern.live;
     const size_t bytes = run->args.predicted ? run->args.predicted : run->args.size;
     const double needed = (double)cell->threads * (double)each * (double)bytes;
     if (cell->memory == 0 || needed <= (double)cell->memory)
@@ -69,32 +71,30 @@ static pb_status open_workload(pb_run *run, pb_error *error)
     return PB_OK;
 }
 
-/* What the pool x workload pair cannot do; Python asks the same of the traits before it starts us.
- */
+static pb_status refuse(pb_error *error, const char *pool, const char *text, const char *other)
+{
+    (void)snprintf(error->text, sizeof error->text, "%s %s, which %s does not support", pool, text,
+                   other);
+    return PB_BAD_VALUE;
+}
+
+/* What the pool cannot do with the workload or the pattern; Python asks the same of the traits
+   before it starts us. */
 static pb_status check_traits(const pb_cell *cell, pb_error *error)
 {
-    if ((pb_pools[cell->pool].traits & PB_IN_PLACE) &&
-        !(pb_workloads[cell->workload].traits & PB_PLACEABLE)) {
-        (void)snprintf(error->text, sizeof error->text,
-                       "%s constructs in memory of its own, which %s does not support",
-                       pb_pools[cell->pool].is.name, pb_workloads[cell->workload].is.name);
-        return PB_BAD_VALUE;
-    }
-    if ((pb_pools[cell->pool].traits & PB_NEEDS_SHAREABLE) &&
-        !(pb_workloads[cell->workload].traits & PB_SHAREABLE)) {
-        (void)snprintf(error->text, sizeof error->text,
-                       "%s gives one object to all, and using a %s changes it",
-                       pb_pools[cell->pool].is.name, pb_workloads[cell->workload].is.name);
-        return PB_BAD_VALUE;
-    }
-    if (cell->checked && (pb_pools[cell->pool].traits & PB_NEEDS_SHAREABLE)) {
-        (void)snprintf(error->text, sizeof error->text,
-                       "%s gives one object to all: there are no owners to check",
-                       pb_pools[cell->pool].is.name);
-        return PB_BAD_VALUE;
-    }
-    if (!pb_pools[cell->pool].class->kernels[cell->workload][cell->pattern])
-        return pb_fail(error, PB_BAD_VALUE, "this build has no kernel for the workload");
+    const uint32_t needs = pb_pools[cell->pool].traits;
+    const uint32_t can = pb_workloads[cell->workload].traits;
+    const char *pool = pb_pools[cell->pool].is.name;
+    const char *workload = pb_workloads[cell->workload].is.name;
+    if ((needs & PB_IN_PLACE) && !(can & PB_PLACEABLE))
+        return refuse(error, pool, "constructs in memory of its own", workload);
+    if ((needs & PB_NEEDS_SHAREABLE) && !(can & PB_SHAREABLE))
+        return refuse(error, pool, "hands one object to everybody", workload);
+    if ((needs & PB_BURST_ONLY) && cell->pattern != PB_PATTERN_burst)
+        return refuse(error, pool, "takes memory back at the end of a burst",
+                      pb_patterns[cell->pattern].is.name);
+    if ((needs & PB_NEEDS_SHAREABLE) && cell->checked)
+        return refuse(error, pool, "has no owners", "checked mode");
     if (cell->counted && !pb_ledger_present())
         return pb_fail(error, PB_SYSTEM, "the counting allocator is not loaded in this process");
     return PB_OK;
@@ -144,6 +144,8 @@ static pb_status open_parts(pb_run *run, pb_error *error)
                            .params = &run->cell.pool_params,
                            .pattern = &run->pattern,
                            .index = -1};
+    if (!run->pool_class->kernels[run->kernel_workload][run->cell.pattern])
+        return pb_fail(error, PB_BAD_VALUE, "this build has no kernel for the workload");
     status = predict_memory(run, error);
     if (status == PB_OK)
         status = open_checks(run, error);

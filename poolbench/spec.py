@@ -322,9 +322,9 @@ def unsupported(cell: Cell) -> str:
     if "in_place" in pool.traits and "placeable" not in workload.traits:
         return f"{pool.name} constructs in memory of its own, which {workload.name} cannot do"
     if "needs_shareable" in pool.traits and "shareable" not in workload.traits:
-        return f"{pool.name} gives one object to all, and using a {workload.name} changes it"
+        return f"{pool.name} hands one object to everybody, which {workload.name} does not allow"
     if "needs_shareable" in pool.traits and cell.checked:
-        return f"{pool.name} gives one object to all: there are no owners to check"
+        return f"{pool.name} has no owners, which checked mode needs"
     if "burst_only" in pool.traits and cell.pattern.name != "burst":
         return (
             f"{pool.name} takes memory back at the end of a burst, and {cell.pattern.name} has none"

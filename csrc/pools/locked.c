@@ -21,6 +21,7 @@
 #include "../lock.h"
 #include "../memory.h"
 #include "../pool.h"
+#include "../yield.h"
 
 enum { LOCKED_LIFO, LOCKED_FIFO };
 
@@ -36,6 +37,8 @@ struct pb_pool {
     uint64_t first; /* oldest entry of the ring */
     uint64_t count; /* entries in use */
 };
+
+PB_APART(struct pb_pool, idle, lock); /* constants stay in every cache */
 
 typedef struct locked_ctx {
     pb_ctx base;
@@ -66,6 +69,7 @@ static pb_status locked_open(pb_pool **pool, const pb_params *params, int thread
 PB_INLINE void *locked_take(pb_pool *p)
 {
     p->count--;
+    PB_YIELD_POINT(); /* an entry that is counted out, and still there */
     uint64_t at = p->first + p->count;
     if (p->fifo) {
         at = p->first;
@@ -79,6 +83,7 @@ PB_INLINE void locked_put(pb_pool *p, void *object)
 {
     const uint64_t at = p->first + p->count;
     p->idle[at >= p->capacity ? at - p->capacity : at] = object;
+    PB_YIELD_POINT(); /* an entry that is there, and not counted */
     p->count++;
 }
 
@@ -111,6 +116,7 @@ PB_INLINE pb_got locked_miss(pb_ctx *ctx, pb_pool *p, const pb_functions *w, con
 {
     if (!p->construct_inside)
         pb_lock_release(&p->lock, p->kind, &ctx->lock_node);
+    PB_YIELD_POINT(); /* it may not be empty any more */
     const pb_got got = pb_got_constructed(ctx, w, args);
     if (p->construct_inside)
         pb_lock_release(&p->lock, p->kind, &ctx->lock_node);
@@ -125,6 +131,7 @@ PB_INLINE pb_got locked_acquire(pb_ctx *ctx, const pb_functions *w, const pb_arg
         return locked_miss(ctx, p, w, args);
     void *object = locked_take(p);
     pb_lock_release(&p->lock, p->kind, &ctx->lock_node);
+    PB_YIELD_POINT(); /* ours, and about to be reset */
     pb_reset_at_acquire(ctx, object, w, args);
     return (pb_got){object, PB_SHARED_HIT, 0};
 }
@@ -135,6 +142,7 @@ PB_INLINE pb_outcome locked_release(pb_ctx *ctx, const pb_held held, const pb_fu
     void *object = held.object;
     pb_pool *p = ((locked_ctx *)ctx)->pool;
     pb_reset_at_release(ctx, object, w, args);
+    PB_YIELD_POINT(); /* reset, and not yet anybody's */
     pb_lock_acquire(&p->lock, p->kind, &ctx->lock_node);
     const bool kept = p->count < p->capacity;
     if (PB_LIKELY(kept))
@@ -142,6 +150,7 @@ PB_INLINE pb_outcome locked_release(pb_ctx *ctx, const pb_held held, const pb_fu
     pb_lock_release(&p->lock, p->kind, &ctx->lock_node);
     if (PB_LIKELY(kept))
         return PB_KEPT;
+    PB_YIELD_POINT(); /* there may be room again */
     pb_destroy(ctx, object, w, args);
     return PB_DESTROYED;
 }
