@@ -33,9 +33,9 @@ def test_pools_without_owners_cannot_be_checked() -> None:
     for name, entry in spec.pools().items():
         if "needs_shareable" not in entry.traits:
             continue
-        with pytest.raises(ValueError, match="no owners to check"):
+        with pytest.raises(ValueError, match="has no owners"):
             plan.make_plan(pool=name, workload="widget", params={"checked": "on"}, cpus=[0])
-        with pytest.raises(ValueError, match="no owners to check"):
+        with pytest.raises(ValueError, match="has no owners"):
             _core.open(name, "widget", "churn", threads=1, checked=True)
 
 

@@ -63,10 +63,59 @@ static inline const char *cell_library(void)
     return path;
 }
 
+static inline bool cell_has(const pb_params *params, const char *name)
+{
+    for (int i = 0; i < params->count; i++)
+        if (strcmp(params->described[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Whether the pool keeps memory, not objects: then it can take back nothing but its own. */
+static inline bool cell_keeps_memory(const pb_cell *cell)
+{
+    const uint32_t both = PB_IN_PLACE | PB_CONSTRUCTS_ALWAYS;
+    return (pb_pools[cell->pool].traits & both) == both;
+}
+
+/* The slots of a pool that fails when all of them are out; or more than anybody holds. */
+static inline int64_t cell_slots(const pb_cell *cell)
+{
+    if (!cell_keeps_memory(cell) || !cell_has(&cell->pool_params, "capacity"))
+        return INT32_MAX;
+    return pb_params_get(&cell->pool_params, "capacity");
+}
+
 /* Whether the pool can hold such objects at all. */
 static inline bool cell_exists(int pool, int workload)
 {
-    return !(pb_pools[pool].traits & PB_IN_PLACE) || (pb_workloads[workload].traits & PB_PLACEABLE);
+    const uint32_t needs = pb_pools[pool].traits, can = pb_workloads[workload].traits;
+    return (!(needs & PB_IN_PLACE) || (can & PB_PLACEABLE)) &&
+           (!(needs & PB_NEEDS_SHAREABLE) || (can & PB_SHAREABLE));
+}
+
+/* Whether this build has a kernel for it: sanitized ones have some only. */
+static inline bool cell_is_stamped(const pb_cell *cell)
+{
+    return pb_pools[cell->pool].class->kernels[cell->workload][cell->pattern] != NULL;
+}
+
+/* Whether the pool can be run in such a way. */
+static inline bool cell_runs(int pool, int pattern)
+{
+    return !(pb_pools[pool].traits & PB_BURST_ONLY) || pattern == PB_PATTERN_burst;
+}
+
+/* The pool's name, with room for so many objects where acquire would else wait for them. */
+static inline const char *cell_roomy(int pool, int objects)
+{
+    static _Thread_local char text[CELL_TEXT];
+    const char *name = pb_pools[pool].is.name;
+    if (pb_pools[pool].traits & PB_WAITS_FOR_OBJECTS)
+        (void)snprintf(text, sizeof text, "%s max_total=%d", name, objects);
+    else
+        (void)snprintf(text, sizeof text, "%s", name);
+    return text;
 }
 
 /* The name in front of `text`, then its settings, for one of the three lists. */
@@ -105,6 +154,13 @@ static inline pb_cell cell_of(const char *pool, const char *workload, const char
 
 /* ---- the parts of a cell, without threads ---------------------------------------------------- */
 
+/* One attaching, and what it left behind. A thread that comes back under its old index gets a new
+   context; the old one stays until parts_close, as in a run. */
+typedef struct parts_life {
+    struct parts_life *before;
+    pb_ctx *ctx;
+} parts_life;
+
 typedef struct parts {
     pb_cell cell;
     pb_control control;
@@ -115,15 +171,16 @@ typedef struct parts {
     pb_checks *checks; /* the test's own, for contexts attached from then on; NULL: not checked */
     const pb_pool_class *class;
     pb_pool *pool;
-    pb_ctx closer;              /* what closing the pool destroys is counted here */
-    pb_ctx *ctx[PARTS_THREADS]; /* kept, with their counts, until parts_close */
+    pb_ctx closer;                    /* what closing the pool destroys is counted here */
+    pb_ctx *ctx[PARTS_THREADS];       /* the latest of each index */
+    parts_life *lives[PARTS_THREADS]; /* all of each index, the latest first */
     bool attached[PARTS_THREADS];
 } parts;
 
 /* What the pool is asked to reset, and when. */
 static inline uint32_t parts_extras(const parts *p)
 {
-    if (!p->args.has_reset || (pb_pools[p->cell.pool].traits & PB_CONSTRUCTS_ALWAYS))
+    if (!p->args.has_reset || !cell_has(&p->cell.pool_params, "reset_on"))
         return 0;
     return pb_params_get(&p->cell.pool_params, "reset_on") ? PB_RESET_ON_ACQUIRE
                                                            : PB_RESET_ON_RELEASE;
@@ -158,14 +215,25 @@ static inline void parts_open(parts *p, const pb_cell *cell, const pb_workload *
         cell_mistake("the pool does not open");
 }
 
-/* A thread's context, attached; NULL when the pool could not attach it. */
-static inline pb_ctx *parts_attach(parts *p, int index)
+static inline pb_ctx *parts_new_life(parts *p, int index)
 {
     pb_ctx *ctx = pb_new_padded(p->class->ctx_size);
+    parts_life *life = malloc(sizeof *life);
     if (ctx)
         ctx->held = calloc(p->pattern.live, sizeof *ctx->held);
-    if (!ctx || !ctx->held)
+    if (!life || !ctx || !ctx->held)
         cell_mistake("out of memory");
+    *life = (parts_life){p->lives[index], ctx};
+    p->lives[index] = life;
+    p->ctx[index] = ctx;
+    return ctx;
+}
+
+/* A thread's context, attached; NULL when the pool could not attach it. Again after parts_detach:
+   another thread with the same index. */
+static inline pb_ctx *parts_attach(parts *p, int index)
+{
+    pb_ctx *ctx = parts_new_life(p, index);
     ctx->control = &p->control;
     ctx->workload = &p->workload;
     ctx->params = &p->cell.pool_params;
@@ -174,7 +242,6 @@ static inline pb_ctx *parts_attach(parts *p, int index)
     ctx->batch = 1;
     ctx->index = index;
     ctx->rng.state = (uint64_t)index + 1;
-    p->ctx[index] = ctx;
     p->attached[index] = p->class->attach(p->pool, ctx) == PB_OK;
     return p->attached[index] ? ctx : NULL;
 }
@@ -216,7 +283,8 @@ static inline uint64_t parts_alive(const parts *p)
 {
     uint64_t alive = p->closer.constructed - p->closer.destroyed;
     for (int i = 0; i < PARTS_THREADS; i++)
-        alive += p->ctx[i] ? p->ctx[i]->constructed - p->ctx[i]->destroyed : 0;
+        for (const parts_life *life = p->lives[i]; life; life = life->before)
+            alive += life->ctx->constructed - life->ctx->destroyed;
     return alive;
 }
 
@@ -234,10 +302,13 @@ static inline uint64_t parts_close(parts *p)
 {
     p->class->close(p->pool, &p->closer);
     const uint64_t alive = parts_alive(p);
-    for (int i = 0; i < PARTS_THREADS; i++) {
-        free(p->ctx[i] ? p->ctx[i]->held : NULL);
-        free(p->ctx[i]);
-    }
+    for (int i = 0; i < PARTS_THREADS; i++)
+        for (parts_life *life; (life = p->lives[i]) != NULL;) {
+            p->lives[i] = life->before;
+            free(life->ctx->held);
+            free(life->ctx);
+            free(life);
+        }
     if (!p->own)
         pb_workloads[p->cell.workload].close(&p->args);
     return alive;

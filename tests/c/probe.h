@@ -29,19 +29,39 @@ typedef struct probe {
 /* What the constructor is told; args.shared. */
 typedef struct probe_orders {
     bool fail;                      /* spoil the memory, then fail */
+    bool shared;                    /* in many hands at a time: `use` only reads */
+    uint32_t fail_one_in;           /* fail by each thread's own luck; 0: never */
     void (*during)(void *argument); /* called inside the constructor, or NULL */
     void *argument;
 } probe_orders;
+
+/* A thread's luck with constructors. */
+typedef struct probe_luck {
+    pb_rng rng;
+    uint64_t failures; /* so far */
+    bool spared;       /* by fail_one_in */
+} probe_luck;
+
+static _Thread_local probe_luck probe_mine;
+
+static inline bool probe_fails(const probe_orders *orders)
+{
+    const bool fails = orders->fail || (orders->fail_one_in > 0 && !probe_mine.spared &&
+                                        pb_rng_below(&probe_mine.rng, orders->fail_one_in) == 0);
+    probe_mine.failures += fails;
+    return fails;
+}
 
 /* Writes over all of the memory even when told to fail, as constructors do that fail half-way. */
 static inline bool probe_init(pb_ctx *ctx, void *memory, const pb_args args)
 {
     (void)ctx;
     const probe_orders *orders = args.shared;
-    memset(memory, orders->fail ? 0x5a : 0, sizeof(probe));
+    const bool fails = probe_fails(orders);
+    memset(memory, fails ? 0x5a : 0, sizeof(probe));
     if (orders->during)
         orders->during(orders->argument);
-    return !orders->fail;
+    return !fails;
 }
 
 static inline void *probe_construct(pb_ctx *ctx, const pb_args args)
@@ -59,14 +79,16 @@ static inline void probe_reset(pb_ctx *ctx, void *object, const pb_args args)
 
 static inline uint64_t probe_use(pb_ctx *ctx, void *object, const pb_args args)
 {
-    (void)args;
+    const probe_orders *orders = args.shared;
     probe *o = object;
-    o->dirty = true;
     const uint64_t before = o->payload[0];
     for (int i = 0; i < 8; i++) {
         CHECK(o->payload[i] == before);
-        o->payload[i] = before + (uint64_t)ctx->index + 1;
+        if (!orders->shared)
+            o->payload[i] = before + (uint64_t)ctx->index + 1;
     }
+    if (!orders->shared)
+        o->dirty = true;
     return before;
 }
 
@@ -112,6 +134,7 @@ static const pb_functions probe_functions = PB_FUNCTIONS(probe);
 /* Opens the cell with probes in place of its own workload. */
 static inline void probe_parts(parts *p, const pb_cell *cell, probe_orders *orders)
 {
+    orders->shared = pb_pools[cell->pool].traits & PB_NEEDS_SHAREABLE;
     const pb_args args = {
         .size = sizeof(probe), .idle_hidden = sizeof(probe), .shared = orders, .has_reset = true};
     parts_open(p, cell, &(pb_workload){&probe_functions, &args});

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: MIT
  *
- * test_pools.c - the contract of pool.h, for every pool of the list x every workload.
+ * test_pools.c - the contract of pool.h, for every pool of the list: x every workload, and with
+ * every combination of its parameters (choices.h).
  *
- * At each quiet point: constructed = destroyed + idle + held. Outcomes say what really happened,
- * objects are distinct while held, nothing is lost when a thread leaves or the pool closes. Then
- * what single pools promise of themselves: capacity, order, where they construct.
+ * At each quiet point: constructed = destroyed + idle + held, and idle within the bound (bounds.h).
+ * Outcomes are those of the list and say what really happened, objects are distinct while held,
+ * nothing is lost when a thread leaves or the pool closes. Then what single pools promise of
+ * themselves: capacity, order, where they construct.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
 
+#include "bounds.h"
 #include "cell.h"
 #include "check.h"
+#include "choices.h"
 #include "clock.h"
 #include "probe.h"
 
-enum { HELD_MAX = 6, STEPS = 1500, THREADS = 4 };
+enum { HELD_MAX = 6, STEPS = 1500, THREADS = 4, COMBINATIONS = 40 };
 
 /* A thread's context and the objects it holds. */
 typedef struct borrower {
@@ -22,51 +26,88 @@ typedef struct borrower {
     pb_ctx *ctx;
     pb_held held[HELD_MAX];
     int count;
-    bool alone; /* nobody else uses the pool: every step can be balanced */
+    bool alone;  /* nobody else uses the pool: every step can be balanced */
+    bool ebbing; /* of bursts: gives back until it holds nothing */
 } borrower;
+
+static bool has(const parts *p, uint32_t trait)
+{
+    return pb_pools[p->cell.pool].traits & trait;
+}
+
+/* The one object of a pool that needs shareable ones is idle, in however many hands it is. */
+static uint64_t missing(const parts *p, int held)
+{
+    return has(p, PB_NEEDS_SHAREABLE) ? 0 : (uint64_t)held;
+}
+
+static void check_idle(const parts *p)
+{
+    const int64_t bound = bound_on_idle(&p->cell);
+    if (CHECK(bound >= 0)) /* else the pool's line is missing: bounds.h */
+        CHECK(parts_idle(p) <= (uint64_t)bound);
+}
 
 static void check_conserved(const borrower *b)
 {
-    if (b->alone)
-        CHECK_EQ(parts_alive(b->p), parts_idle(b->p) + (uint64_t)b->count);
+    if (!b->alone)
+        return;
+    CHECK_EQ(parts_alive(b->p), parts_idle(b->p) + missing(b->p, b->count));
+    if (b->count == 0 || !has(b->p, PB_BURST_ONLY))
+        check_idle(b->p);
 }
 
-static uint32_t traits_of(const parts *p)
+/* It is an outcome that the list names for this pool. */
+static bool can(const parts *p, pb_outcome how)
 {
-    return pb_pools[p->cell.pool].traits;
+    return pb_pools[p->cell.pool].outcomes >> how & 1;
 }
 
-/* Every acquire constructs and every release destroys, whatever its outcome. */
-static bool in_place(const borrower *b)
+/* Why a pool may have no object, with constructors that never fail: all are out. */
+static bool may_be_out(const borrower *b, pb_outcome how)
 {
-    return traits_of(b->p) & PB_IN_PLACE;
+    if (how == PB_FAILED)
+        return b->count == cell_slots(&b->p->cell);
+    return how == PB_TIMED_OUT && has(b->p, PB_WAITS_FOR_OBJECTS);
 }
 
-static void borrow(borrower *b)
+/* Idle objects that were dropped on purpose. */
+static uint64_t dropped(const pb_ctx *ctx)
 {
-    const uint64_t constructed = b->ctx->constructed;
+    return ctx->events[PB_TRIMMED] + ctx->events[PB_AGED];
+}
+
+/* False when the pool was out of objects. */
+static bool borrow(borrower *b)
+{
+    const uint64_t constructed = b->ctx->constructed, destroyed = b->ctx->destroyed;
     const uint64_t idle = b->alone ? parts_idle(b->p) : 0;
     const pb_got got = parts_acquire(b->p, b->ctx);
-    if (!CHECK(got.object != NULL))
-        return;
-    CHECK(got.how < PB_FAILED);
-    const bool made = got.how == PB_CONSTRUCTED || in_place(b);
+    CHECK(got.how < PB_ACQUIRES && can(b->p, got.how));
+    CHECK(got.object ? got.how < PB_FAILED : may_be_out(b, got.how));
+    if (!got.object)
+        return false;
+    const bool made = got.how == PB_CONSTRUCTED || has(b->p, PB_CONSTRUCTS_ALWAYS);
     CHECK_EQ(b->ctx->constructed - constructed, made);
     if (b->alone)
-        CHECK_EQ(parts_idle(b->p), made ? idle : idle - 1);
-    for (int i = 0; i < b->count; i++)
+        CHECK_EQ(parts_idle(b->p) + missing(b->p, !made) + b->ctx->destroyed - destroyed, idle);
+    for (int i = 0; i < b->count && !has(b->p, PB_NEEDS_SHAREABLE); i++)
         CHECK(b->held[i].object != got.object);
     b->held[b->count++] = held_of(got);
     b->ctx->sink += parts_use(b->p, b->ctx, got.object);
     check_conserved(b);
+    return true;
 }
 
 static pb_outcome give(borrower *b, pb_held held)
 {
-    const uint64_t destroyed = b->ctx->destroyed;
+    const uint64_t others = b->ctx->destroyed - dropped(b->ctx);
     const pb_outcome how = parts_release(b->p, b->ctx, held);
-    CHECK(how == PB_KEPT || how == PB_DESTROYED);
-    CHECK_EQ(b->ctx->destroyed - destroyed, how == PB_DESTROYED || in_place(b));
+    CHECK(how >= PB_ACQUIRES && how != PB_REFUSED && can(b->p, how));
+    if (how == PB_DESTROYED) /* perhaps others as well: a whole magazine */
+        CHECK(b->ctx->destroyed - dropped(b->ctx) > others);
+    if (how == PB_KEPT && !has(b->p, PB_BURST_ONLY)) /* which destroys all at the end of one */
+        CHECK_EQ(b->ctx->destroyed - dropped(b->ctx) - others, has(b->p, PB_CONSTRUCTS_ALWAYS));
     return how;
 }
 
@@ -86,24 +127,37 @@ static void give_back_all(borrower *b)
         (void)give_back(b, 0);
 }
 
+static void give_back_newest_first(borrower *b)
+{
+    while (b->count > 0)
+        (void)give_back(b, b->count - 1);
+}
+
 static int most_held(const parts *p)
 {
-    return traits_of(p) & PB_HOLDS_MANY ? HELD_MAX : 1;
+    return has(p, PB_HOLDS_MANY) ? HELD_MAX : 1;
+}
+
+static void borrow_all(borrower *b)
+{
+    while (b->count < most_held(b->p) && borrow(b))
+        ;
 }
 
 static void borrow_at_random(borrower *b, pb_rng *rng)
 {
     const int most = most_held(b->p);
     for (int i = 0; i < STEPS; i++) {
-        const bool more = pb_rng_below(rng, 2) == 0;
+        b->ebbing = b->count > 0 && (b->ebbing || b->count == most);
+        const bool more = has(b->p, PB_BURST_ONLY) ? !b->ebbing : pb_rng_below(rng, 2) == 0;
         if (b->count == 0 || (more && b->count < most))
-            borrow(b);
+            b->ebbing = !borrow(b);
         else
             (void)give_back(b, (int)pb_rng_below(rng, (uint32_t)b->count));
     }
 }
 
-/* ---- every pool x every workload ------------------------------------------------------------- */
+/* ---- every pool x every workload, and x every combination of its parameters ------------------ */
 
 static void test_one_thread(const pb_cell *cell)
 {
@@ -111,9 +165,10 @@ static void test_one_thread(const pb_cell *cell)
     parts_open(&p, cell, NULL);
     borrower b = {.p = &p, .ctx = parts_attach(&p, 0), .alone = true};
     check_conserved(&b);
-    while (b.count < most_held(&p))
-        borrow(&b);
+    borrow_all(&b);
     give_back_all(&b);
+    borrow_all(&b);
+    give_back_newest_first(&b);
     pb_rng rng = {42};
     borrow_at_random(&b, &rng);
     give_back_all(&b);
@@ -130,22 +185,64 @@ static void test_closes_unused(const pb_cell *cell)
     CHECK_EQ(parts_close(&p), 0);
 }
 
-/* More come back than ever were acquired: kept or destroyed, never dropped. */
+/* More come back than ever were acquired: kept within the bound or destroyed, never dropped. */
 static void test_over_release(const pb_cell *cell)
 {
-    enum { EXTRA = 200 };
-    if (pb_pools[cell->pool].traits & PB_IN_PLACE)
-        return; /* it takes back its own slots only */
+    enum { EXTRA = 20, MOST = 5000 };
+    const int64_t bound = bound_on_idle(cell);
+    if (cell_keeps_memory(cell))
+        return;
     parts p;
     parts_open(&p, cell, NULL);
     borrower b = {.p = &p, .ctx = parts_attach(&p, 0), .alone = true};
-    uint64_t kept = parts_idle(&p);
-    for (int i = 0; i < EXTRA; i++)
-        kept += give(&b, (pb_held){pb_construct(b.ctx, p.workload.is, &p.args), 0}) == PB_KEPT;
-    CHECK_EQ(parts_idle(&p), kept);
-    CHECK(kept < EXTRA); /* every default bound is below: an unbounded pool would be news */
+    for (int64_t i = 0; i < bound + EXTRA && i < MOST; i++)
+        (void)give(&b, (pb_held){pb_construct(b.ctx, p.workload.is, &p.args), 0});
     check_conserved(&b);
     parts_detach(&p, 0);
+    check_conserved(&b);
+    CHECK_EQ(parts_close(&p), 0);
+}
+
+/* What a thread acquired outlives it: another releases it, and the index is used again. */
+static void test_outlives_its_acquirer(const pb_cell *cell)
+{
+    if (!(pb_pools[cell->pool].traits & PB_REMOTE_RELEASE))
+        return;
+    parts p;
+    parts_open(&p, cell, NULL);
+    borrower b = {.p = &p, .ctx = parts_attach(&p, 0), .alone = true};
+    pb_ctx *other = parts_attach(&p, 1);
+    for (int life = 0; life < 3; life++) {
+        borrow_all(&b);
+        parts_detach(&p, 0);
+        check_conserved(&b);
+        b.ctx = other;
+        give_back_newest_first(&b);
+        borrow_all(&b); /* what came back is there, or made anew */
+        give_back_all(&b);
+        b.ctx = parts_attach(&p, 0);
+        check_conserved(&b);
+    }
+    borrow_all(&b);
+    give_back_all(&b);
+    parts_detach(&p, 1);
+    parts_detach(&p, 0);
+    check_conserved(&b);
+    CHECK_EQ(parts_close(&p), 0);
+}
+
+/* Detaching what is detached does nothing. */
+static void test_detaches_twice(const pb_cell *cell)
+{
+    parts p;
+    parts_open(&p, cell, NULL);
+    borrower b = {.p = &p, .ctx = parts_attach(&p, 0), .alone = true};
+    borrow_all(&b);
+    give_back_all(&b);
+    for (int i = 0; i < 2; i++) {
+        parts_detach(&p, 0);
+        check_conserved(&b);
+    }
     CHECK_EQ(parts_close(&p), 0);
 }
 
@@ -182,6 +279,8 @@ static void *work(void *arg)
 
 static void check_distinct(const crew *c)
 {
+    if (has(c->p, PB_NEEDS_SHAREABLE))
+        return;
     for (int i = 0; i < THREADS * HELD_MAX; i++)
         for (int j = 0; j < i; j++) {
             const borrower *a = &c->member[i / HELD_MAX], *b = &c->member[j / HELD_MAX];
@@ -190,11 +289,11 @@ static void check_distinct(const crew *c)
         }
 }
 
-static uint64_t held_by_all(const crew *c)
+static int held_by_all(const crew *c)
 {
-    uint64_t held = 0;
+    int held = 0;
     for (int i = 0; i < THREADS; i++)
-        held += (uint64_t)c->member[i].count;
+        held += c->member[i].count;
     return held;
 }
 
@@ -213,7 +312,9 @@ static void test_several_threads(const pb_cell *cell)
     }
     for (int point = 0; point < 2; point++) { /* some held, all back */
         (void)pthread_barrier_wait(&c.barrier);
-        CHECK_EQ(parts_alive(&p), parts_idle(&p) + held_by_all(&c));
+        CHECK_EQ(parts_alive(&p), parts_idle(&p) + missing(&p, held_by_all(&c)));
+        if (held_by_all(&c) == 0 || !has(&p, PB_BURST_ONLY))
+            check_idle(&p);
         check_distinct(&c);
         (void)pthread_barrier_wait(&c.barrier);
     }
@@ -230,11 +331,27 @@ static void each_cell(void (*test)(const pb_cell *), const char *name)
         for (int j = 0; j < PB_WORKLOAD_COUNT; j++) {
             if (!cell_exists(i, j))
                 continue;
-            const pb_cell cell =
-                cell_of(pb_pools[i].is.name, pb_workloads[j].is.name, "churn", THREADS);
+            pb_cell cell = cell_of(pb_pools[i].is.name, pb_workloads[j].is.name, "churn", THREADS);
+            choices_wait_at_most(&cell, 0);
             check_in("%s: %s x %s", name, pb_pools[i].is.name, pb_workloads[j].is.name);
             test(&cell);
         }
+}
+
+static void each_combination(void (*test)(const pb_cell *), const char *name)
+{
+    for (int i = 0; i < PB_POOL_COUNT; i++) {
+        const choices c = choices_of(pb_pools[i].is.name, THREADS);
+        pb_rng rng = {1};
+        for (int j = 0; j < choices_count(&c, COMBINATIONS); j++) {
+            char text[CELL_TEXT];
+            pb_cell cell = choices_pick(&c, j, COMBINATIONS, &rng);
+            choices_wait_at_most(&cell, 0);
+            choices_text(&cell, text, sizeof text);
+            check_in("%s: %s", name, text);
+            test(&cell);
+        }
+    }
 }
 
 /* ---- every pool, with an object that notices ------------------------------------------------- */
@@ -247,7 +364,7 @@ static void test_failing_constructor(const char *pool)
     probe_parts(&p, &cell, &orders);
     borrower b = {.p = &p, .ctx = parts_attach(&p, 0), .alone = true};
     while (parts_idle(&p) > 0) /* what attaching filled in */
-        borrow(&b);
+        (void)borrow(&b);
     orders.fail = true;
     for (int i = 0; i < 3; i++) { /* more than once: a lock kept by the first would hang */
         const pb_got got = parts_acquire(&p, b.ctx);
@@ -256,7 +373,7 @@ static void test_failing_constructor(const char *pool)
         check_conserved(&b);
     }
     orders.fail = false;
-    borrow(&b);
+    CHECK(borrow(&b)); /* and nothing of the pool's room was lost */
     give_back_all(&b);
     parts_detach(&p, 0);
     CHECK_EQ(parts_close(&p), 0);
@@ -283,7 +400,7 @@ static void check_next(parts *p, bool fresh, bool dirty)
     probe *o = got.object;
     if (!CHECK(o != NULL))
         return;
-    const bool made = got.how == PB_CONSTRUCTED || traits_of(p) & PB_IN_PLACE;
+    const bool made = got.how == PB_CONSTRUCTED || has(p, PB_CONSTRUCTS_ALWAYS);
     if (made)
         CHECK_EQ(o->resets, 0); /* new objects are not reset */
     CHECK(made || !fresh);
@@ -291,7 +408,7 @@ static void check_next(parts *p, bool fresh, bool dirty)
     (void)parts_use(p, p->ctx[0], o);
     const uint32_t before = o->resets;
     const pb_outcome how = parts_release(p, p->ctx[0], held_of(got));
-    if (how == PB_KEPT && !(traits_of(p) & PB_IN_PLACE)) /* ours to look at: we are alone */
+    if (how == PB_KEPT && !has(p, PB_CONSTRUCTS_ALWAYS)) /* ours to look at: we are alone */
         CHECK_EQ(o->resets - before, p->args.extras & PB_RESET_ON_RELEASE ? 1 : 0);
 }
 
@@ -317,10 +434,12 @@ static void each_pool(void)
 {
     for (int i = 0; i < PB_POOL_COUNT; i++) {
         const char *pool = pb_pools[i].is.name;
-        check_in("%s: failing constructor", pool);
-        test_failing_constructor(pool);
         check_in("%s: failing attach", pool);
         test_failing_attach(pool);
+        if (pb_pools[i].traits & PB_NEEDS_SHAREABLE)
+            continue; /* its object is made once, and never changes */
+        check_in("%s: failing constructor", pool);
+        test_failing_constructor(pool);
         check_in("%s: reset at release", pool);
         test_resets(pool, PB_RESET_ON_RELEASE, false);
         check_in("%s: reset at acquire", pool);
@@ -430,7 +549,7 @@ static void test_locked_capacity(int capacity, const char *order)
     borrower b = {.p = &p, .ctx = parts_attach(&p, 0), .alone = true};
     for (int round = 0; round < 3; round++) {
         while (b.count < capacity + 1)
-            borrow(&b);
+            (void)borrow(&b);
         for (int i = 0; i < capacity; i++)
             CHECK_EQ(give_back(&b, 0), PB_KEPT);
         CHECK_EQ(give_back(&b, 0), PB_DESTROYED); /* one too many */
@@ -544,10 +663,16 @@ static bool came_through(const char *pool, uint64_t patience_ns)
 
 int main(void)
 {
+    (void)setvbuf(stdout, NULL, _IOLBF, 0); /* what was found outlives a crash */
     each_cell(test_one_thread, "one thread");
     each_cell(test_closes_unused, "unused");
     each_cell(test_over_release, "over-release");
     each_cell(test_several_threads, "several threads");
+    each_combination(test_one_thread, "one thread");
+    each_combination(test_over_release, "over-release");
+    each_combination(test_several_threads, "several threads");
+    each_combination(test_outlives_its_acquirer, "outlives its acquirer");
+    each_combination(test_detaches_twice, "detaches twice");
     each_pool();
     test_real_resets();
     test_locked_capacity(4, "lifo");

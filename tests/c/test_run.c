@@ -13,7 +13,7 @@
 #include "clock.h"
 #include "thread.h"
 
-enum { MOST_THREADS = 16 };
+enum { MOST_THREADS = 16, ROOMY = 2048 };
 
 static const double SHORT = 0.004; /* seconds of a window */
 
@@ -81,8 +81,9 @@ static pb_account closed(pb_run *run)
 static void check_outcomes(const pb_account *a)
 {
     const uint64_t *n = a->outcomes;
-    CHECK_EQ(n[PB_LOCAL_HIT] + n[PB_SHARED_HIT] + n[PB_CONSTRUCTED], a->operations);
-    CHECK_EQ(n[PB_KEPT] + n[PB_DESTROYED], a->operations);
+    CHECK_EQ(n[PB_LOCAL_HIT] + n[PB_SHARED_HIT] + n[PB_STOLEN] + n[PB_WAITED] + n[PB_CONSTRUCTED],
+             a->operations);
+    CHECK_EQ(n[PB_KEPT] + n[PB_SPILLED] + n[PB_DESTROYED] + n[PB_HANDED_OVER], a->operations);
     CHECK(n[PB_LOCAL_HIT] <= a->operations && n[PB_KEPT] <= a->operations); /* no wrap below 0 */
     CHECK_EQ(n[PB_REFUSED], 0);
 }
@@ -121,29 +122,29 @@ static void test_life(const pb_cell *cell)
     check_outcomes(&account);
 }
 
-/* Sanitized builds have kernels for some workloads only. */
-static bool is_stamped(const pb_cell *cell)
+static void test_kernel(int pool, int workload, int pattern, int threads)
 {
-    return pb_pools[cell->pool].class->kernels[cell->workload][cell->pattern];
+    const pb_cell cell = cell_of(cell_roomy(pool, ROOMY), pb_workloads[workload].is.name,
+                                 pb_patterns[pattern].is.name, threads);
+    check_in("%s x %s x %s, %d threads", pb_pools[pool].is.name, pb_workloads[workload].is.name,
+             pb_patterns[pattern].is.name, threads);
+    if (cell_is_stamped(&cell) && cell_exists(pool, workload) && cell_runs(pool, pattern))
+        test_life(&cell);
+    else if (threads == 1)
+        check_refused(&cell, PB_BAD_VALUE);
 }
 
+/* Each with one thread; with more than there are CPUs, one workload for each pool and pattern. */
 static void test_every_kernel(void)
 {
-    static const int threads[] = {1, 5};
-    for (int i = 0; i < PB_POOL_COUNT * PB_WORKLOAD_COUNT * PB_PATTERN_COUNT * 2; i++) {
-        int n = i / PB_POOL_COUNT / PB_WORKLOAD_COUNT;
-        const int pool_index = i % PB_POOL_COUNT;
-        const int workload_index = i / PB_POOL_COUNT % PB_WORKLOAD_COUNT;
-        const char *pool = pb_pools[pool_index].is.name;
-        const char *workload = pb_workloads[workload_index].is.name;
-        const char *pattern = pb_patterns[n % PB_PATTERN_COUNT].is.name;
-        const pb_cell cell = cell_of(pool, workload, pattern, threads[n / PB_PATTERN_COUNT]);
-        check_in("%s x %s x %s, %d threads", pool, workload, pattern, cell.threads);
-        if (is_stamped(&cell) && cell_exists(pool_index, workload_index))
-            test_life(&cell);
-        else if (cell.threads == 1)
-            check_refused(&cell, PB_BAD_VALUE);
-    }
+    for (int pool = 0; pool < PB_POOL_COUNT; pool++)
+        for (int pattern = 0; pattern < PB_PATTERN_COUNT; pattern++) {
+            for (int workload = 0; workload < PB_WORKLOAD_COUNT; workload++)
+                test_kernel(pool, workload, pattern, 1);
+            const int turn = (pool + pattern) % PB_WORKLOAD_COUNT;
+            test_kernel(pool, turn, pattern, 5);
+            test_kernel(pool, PB_WORKLOAD_bytes, pattern, 5);
+        }
 }
 
 /* ---- optional behaviour ---------------------------------------------------------------------- */
@@ -168,11 +169,16 @@ static void test_optional_behaviour(void)
         {"locked capacity=4 reset_on=acquire", "table", "steady live=6"},
         {"thread_cache", "table symbol=no_reset", "churn think_ns=100000"},
         {"locked", "widget", "steady live=4096"},
+        {"bag hints=2 wait=spin", "bytes reset=full", "burst objects=7 order=random"},
+        {"bag max_total=2 wait=yield reset_on=acquire", "direct", "churn hold_ns=1000"},
+        {"bag max_total=2 hints=0", "context", "churn"},
+        {"arena chunk=1000 retain=2", "bytes", "burst objects=3 order=reverse"},
+        {"locked", "table", "burst objects=5000 order=random"},
     };
     for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++) {
         const pb_cell cell = cell_of(cells[i][0], cells[i][1], cells[i][2], 3);
         check_in("%s x %s x %s", cells[i][0], cells[i][1], cells[i][2]);
-        if (is_stamped(&cell))
+        if (cell_is_stamped(&cell))
             test_life(&cell);
     }
 }
