@@ -203,13 +203,7 @@ MISTAKES: Final = {
         "pools/blocking.c",
         "    if (PB_UNLIKELY(got.object == NULL))\n        blocking_give_slot(self);",
         "    if (PB_UNLIKELY(got.object == NULL))\n        self->pool->slots--;",
-        "test_stress",
-    ),
-    "no wake after a failed construction, in a bag": Mistake(
-        "pools/bag.c",
-        "        bag_put_back(self, found.handle, BAG_EMPTY);\n        return got;",
-        "        return got;",
-        "test_bag",
+        "test_blocking",
     ),
     "handed to one that has left": Mistake(
         "pools/blocking.c",

@@ -33,7 +33,10 @@ def make(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_c(compiler: str) -> None:
     if shutil.which(compiler) is None:
         pytest.skip(f"{compiler} is not installed")
-    done = make("check", f"CC={compiler}")
+    # all kernels are built and run with one compiler; with the other, those of some workloads
+    done = make(
+        "check", f"CC={compiler}", *(["CFLAGS=-DPB_FEW_KERNELS"] if compiler != "gcc" else [])
+    )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
 
 

@@ -103,3 +103,8 @@ def test_a_command_of_the_readme_is_understood(
     else:
         cli._parser().parse_args(argv)
     assert capsys.readouterr().err == ""
+
+
+def test_the_readme_lists_every_pool() -> None:
+    table = README.read_text().partition("## The pools")[2].partition("`poolbench list")[0]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == list(poolbench.pools())

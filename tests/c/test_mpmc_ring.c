@@ -4,7 +4,7 @@
  * thread has stopped in mid-step.
  *
  * fast answers wrongly, and counts it; strict waits, and after a long run still has all its
- * objects. The wrong moments are made at marks, so they come every time. PB_STRESS_SECONDS
+ * objects. The wrong moments are made at marks, so they come every time. PB_HUNT_SECONDS
  * lengthens the long runs.
  */
 #define _GNU_SOURCE
@@ -345,7 +345,7 @@ static void *churn(void *arg)
 
 static double run_seconds(void)
 {
-    const char *text = getenv("PB_STRESS_SECONDS");
+    const char *text = getenv("PB_HUNT_SECONDS");
     return text ? atof(text) : 0.3;
 }
 

@@ -4,7 +4,7 @@
  *
  * The interleavings that matter are played on one thread, another's step at a mark of ours. Then
  * threads that let others in at marks hunt for what a narrow tag lets through: with few bits it
- * must be found, or the hunt could not have found it with many. PB_STRESS_SECONDS lengthens the
+ * must be found, or the hunt could not have found it with many. PB_HUNT_SECONDS lengthens the
  * hunt.
  */
 #define _GNU_SOURCE
@@ -401,7 +401,7 @@ static bool one_hunt(const pb_cell *cell, uint64_t seed)
 
 static double hunt_seconds(void)
 {
-    const char *text = getenv("PB_STRESS_SECONDS");
+    const char *text = getenv("PB_HUNT_SECONDS");
     return text ? atof(text) : 0.3;
 }
 
