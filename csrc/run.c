@@ -318,12 +318,14 @@ static uint64_t operations_to_fill(const pb_run *run)
     return 2 * (uint64_t)run->cell.threads * run->pattern.live;
 }
 
-/* A pool from which no acquire was ever served was not measured, whatever the clock says. */
+/* A pool from which no acquire was ever served was not measured, whatever the clock says; unless
+   what it had was too old by then: that is an answer. */
 static pb_status judge_hits(const pb_run *run, const pb_account *a, pb_error *error)
 {
     const uint64_t hits = a->outcomes[PB_LOCAL_HIT] + a->outcomes[PB_SHARED_HIT] +
                           a->outcomes[PB_STOLEN] + a->outcomes[PB_WAITED];
-    if (hits > 0 || (pb_pools[run->cell.pool].traits & PB_CONSTRUCTS_ALWAYS) ||
+    if (hits > 0 || a->events[PB_AGED] > 0 ||
+        (pb_pools[run->cell.pool].traits & PB_CONSTRUCTS_ALWAYS) ||
         a->operations <= operations_to_fill(run))
         return PB_OK;
     (void)snprintf(error->text, sizeof error->text,
