@@ -126,6 +126,8 @@ static inline bool choices_sets(const char *text, const char *name)
 static inline choices choices_of(const char *pool, int threads)
 {
     choices c = {.cell = cell_of(pool, "bytes", "churn", threads), .combinations = 1};
+    if (pb_pools[c.cell.pool].traits & PB_NEEDS_SHAREABLE)
+        c.cell = cell_of(pool, "widget", "churn", threads);
     const pb_params *params = &c.cell.pool_params;
     for (int i = 0; i < params->count; i++) {
         const pb_param *d = &params->described[i];
