@@ -84,6 +84,8 @@ PB_WORKLOADS(PB_TABLE_OF, )
    run at all. */
 #if defined(PB_TABLE_KERNELS)
 #define PB_STAMPED(X, ...) X(__VA_ARGS__, table, )
+#elif defined(PB_BYTES_KERNELS)
+#define PB_STAMPED(X, ...) X(__VA_ARGS__, bytes, )
 #elif defined(PB_FEW_KERNELS)
 #define PB_STAMPED(X, ...)  \
     X(__VA_ARGS__, bytes, ) \

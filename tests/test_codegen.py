@@ -249,7 +249,7 @@ def test_everything_is_inlined_at_any_level(compiler: str, tmp_path: Path) -> No
     def check(job: tuple[Path, str]) -> list[str]:
         pool, level = job
         target = tmp_path / f"{pool.stem}{level}.o"
-        flags = [level, f"-I{CSRC}", "-DPB_FEW_KERNELS"]
+        flags = [level, f"-I{CSRC}", "-DPB_BYTES_KERNELS"]
         kernels = inlined(kernels_of(compile_c(compiler, pool, target, *flags)))
         assert kernels
         found = [call for lines in kernels.values() for call in indirect_calls(lines)]
@@ -258,7 +258,7 @@ def test_everything_is_inlined_at_any_level(compiler: str, tmp_path: Path) -> No
             found += sorted({call for lines in kernels.values() for call in out_of_line(lines)})
         return [f"{pool.stem} {level}: {call}" for call in found]
 
-    # of the cheap workloads: what inlines them inlines the others, and the built module has all
+    # of one workload: what inlines it inlines the others, and the built module has them all
     pools = sorted(CSRC.glob("pools/*.c"))
     jobs = [(pool, level) for pool in pools for level in ("-O1", "-O2", "-O3")]
     assert jobs
