@@ -56,7 +56,7 @@ static void constant_destroy(pb_ctx *ctx, void *object, const pb_args args)
 static void constant_reset(pb_ctx *ctx, void *object, const pb_args args)
 {
     (void)ctx, (void)object, (void)args;
-    CHECK(!"never reset: others use it");
+    CHECK(false); /* never reset: others use it */
 }
 
 static uint64_t constant_use(pb_ctx *ctx, void *object, const pb_args args)
