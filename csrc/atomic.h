@@ -85,20 +85,6 @@ PB_INLINE bool pb_cas_acquire_u32(pb_atomic_u32 *a, uint32_t from, uint32_t to)
                                                    memory_order_relaxed);
 }
 
-/* As above, with release on success. */
-PB_INLINE bool pb_cas_release_u32(pb_atomic_u32 *a, uint32_t from, uint32_t to)
-{
-    return atomic_compare_exchange_strong_explicit(&a->v, &from, to, memory_order_release,
-                                                   memory_order_relaxed);
-}
-
-/* As above, with acquire and release on success. */
-PB_INLINE bool pb_cas_acq_rel_u32(pb_atomic_u32 *a, uint32_t from, uint32_t to)
-{
-    return atomic_compare_exchange_strong_explicit(&a->v, &from, to, memory_order_acq_rel,
-                                                   memory_order_relaxed);
-}
-
 PB_INLINE uint64_t pb_load_relaxed_u64(const pb_atomic_u64 *a)
 {
     return atomic_load_explicit(&a->v, memory_order_relaxed);
@@ -153,13 +139,6 @@ PB_INLINE bool pb_cas_release_u64(pb_atomic_u64 *a, uint64_t *seen, uint64_t to)
 {
     return atomic_compare_exchange_weak_explicit(&a->v, seen, to, memory_order_release,
                                                  memory_order_relaxed);
-}
-
-/* Weak, with acquire and release on success, acquire on failure. */
-PB_INLINE bool pb_cas_acq_rel_u64(pb_atomic_u64 *a, uint64_t *seen, uint64_t to)
-{
-    return atomic_compare_exchange_weak_explicit(&a->v, seen, to, memory_order_acq_rel,
-                                                 memory_order_acquire);
 }
 
 /* ---- words that hold an object --------------------------------------------------------------- */

@@ -80,7 +80,7 @@ typedef struct pb_control {
     PB_ALIGNED pb_atomic_u32 epoch;   /* written by the controller, polled by all threads */
     PB_ALIGNED pb_atomic_u32 parked;  /* threads that have parked since the last unpark */
     PB_ALIGNED pb_atomic_u32 closing; /* 0 while it runs; else the step of closing, see live.h */
-    PB_ALIGNED pb_atomic_u32 tick;    /* milliseconds of run time; advances for ageing pools only */
+    PB_ALIGNED pb_atomic_u32 tick;    /* milliseconds of run time; advances where something ages */
     pb_atomic_u64 parked_ns;          /* time spent parked, in all; written before each window */
     uint32_t threads;                 /* constant */
     bool untimed;                     /* constant; true: only counted, sleeps are left out */

@@ -101,6 +101,14 @@ pb_status pb_params_set_text(pb_params *p, const char *name, const char *text, p
     return PB_OK;
 }
 
+bool pb_params_recur(const pb_params *p)
+{
+    for (int i = 0; i < p->count; i++)
+        if (p->described[i].kind == PB_PERIOD_KIND && p->value[i] > 0)
+            return true;
+    return false;
+}
+
 int64_t pb_params_get(const pb_params *p, const char *name)
 {
     const int i = find(p, name);

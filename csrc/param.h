@@ -64,6 +64,9 @@ void pb_params_init(pb_params *p, const pb_param *described, int count);
 pb_status pb_params_set(pb_params *p, const char *name, int64_t value, pb_error *error);
 pb_status pb_params_set_text(pb_params *p, const char *name, const char *text, pb_error *error);
 
+/* True when something recurs: one of the periods is not 0. */
+bool pb_params_recur(const pb_params *p);
+
 /* The value of a parameter that the list line has; asking for another is our own mistake (asserts).
  */
 int64_t pb_params_get(const pb_params *p, const char *name);

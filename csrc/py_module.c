@@ -129,10 +129,10 @@ static PyObject *trait_names(uint32_t traits, const char *const *names, int coun
 /* (traits, outcomes) of a pool. */
 static PyObject *describe_pool(const pb_pool_entry *p)
 {
-    static const char *const names[] = {"holds_many", "remote_release",   "constructs_always",
-                                        "in_place",   "needs_shareable",  "burst_only",
-                                        "ages",       "waits_for_objects"};
-    return Py_BuildValue("(NN)", trait_names(p->traits, names, 8),
+    static const char *const names[] = {"holds_many",       "remote_release",  "constructs_always",
+                                        "in_place",         "needs_shareable", "burst_only",
+                                        "waits_for_objects"};
+    return Py_BuildValue("(NN)", trait_names(p->traits, names, 7),
                          trait_names(p->outcomes, pb_outcome_names, PB_OUTCOMES));
 }
 

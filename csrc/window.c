@@ -55,7 +55,7 @@ static void count_parked_time(pb_run *run)
     pb_store_relaxed_u64(&run->control.parked_ns, parked + pb_now_ns() - run->parked_since);
 }
 
-/* Advances the tick of ageing pools to run time; others would only lose a cache line to it. */
+/* Advances the tick to run time. */
 static void tick(pb_run *run)
 {
     const uint64_t run_ns = pb_run_time_ns(&run->closer);
@@ -63,11 +63,11 @@ static void tick(pb_run *run)
     pb_store_relaxed_u32(&run->control.tick, (uint32_t)(run_ns / TICK_NS));
 }
 
-/* Sleeps until `ns` on the clock, ticking where the pool looks. */
+/* Sleeps until `ns` on the clock, ticking where something ages by it. */
 static void sleep_ticking(pb_run *run, uint64_t ns)
 {
-    const bool ages = pb_pools[run->cell.pool].traits & PB_AGES;
-    for (uint64_t now = pb_now_ns(); ages && now + TICK_NS < ns; now = pb_now_ns()) {
+    const bool recurs = pb_params_recur(&run->cell.pool_params);
+    for (uint64_t now = pb_now_ns(); recurs && now + TICK_NS < ns; now = pb_now_ns()) {
         tick(run);
         pb_sleep_until(now + TICK_NS);
     }

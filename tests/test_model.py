@@ -55,7 +55,6 @@ TRAITS = (
     "in_place",
     "needs_shareable",
     "burst_only",
-    "ages",
     "waits_for_objects",
 )
 
@@ -272,7 +271,7 @@ class PoolMachine(RuleBasedStateMachine):
             self.held.append(held)
             self.give(thread, held)
 
-    @precondition(lambda self: "ages" in self.traits)
+    @precondition(lambda self: "epoch_ms=" in self.cell or "ttl_ms=" in self.cell)
     @rule(ticks=st.integers(1, 3))
     def pass_time(self, ticks: int) -> None:
         self.c["pass_time"](self.model, ticks)

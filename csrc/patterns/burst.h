@@ -5,8 +5,8 @@
  *
  * A request that builds things up and throws them away. Where N grows beyond what a pool has at
  * hand for a thread - a cache's cap, a magazine, an array of hints - the cost of an operation takes
- * a step. They go back in the order they came, the other way round, or at random; drawing costs 2
- * ns or so per object. An acquire that fails leaves the burst one object short.
+ * a step. They go back in the order they came, the other way round, or at random, which adds the
+ * cost of drawing. An acquire that fails leaves the burst one object short.
  *
  * The epoch is looked at after every `batch` acquires, also within a burst: a window need not be as
  * long as a burst, and a thread that parks holds what it has acquired so far. As in `steady`, an

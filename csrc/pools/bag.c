@@ -18,7 +18,7 @@
  *   release   the entry is idle; then, if anybody waits, it is taken again for the first of them
  *
  * wait=spin and wait=yield keep the CPU: with more threads than CPUs an object that was handed over
- * lies idle until its waiter is scheduled again, which takes milliseconds.
+ * lies idle until its waiter is scheduled again.
  *
  * A constructor that fails leaves its entry empty, which is passed on like an idle one: whoever
  * gets it constructs. An object that is no entry's (handle 0) is destroyed at release.

@@ -45,7 +45,7 @@
 #include "../yield.h"
 
 static const uint64_t MPMC_LAP = (uint64_t)1 << 32;
-enum { MPMC_MOST_PAUSES = 16384 }; /* doubling ends here, at about half a millisecond */
+enum { MPMC_MOST_PAUSES = 16384 }; /* doubling ends here */
 enum { MPMC_SHORT_WAIT = 64 };     /* pauses before a waiter gives up its CPU */
 
 /* Four to a cache line: objects and cells move on from thread to thread in order, so that a thread

@@ -39,7 +39,7 @@
 #include "../pool.h"
 #include "../yield.h"
 
-enum { TREIBER_MOST_PAUSES = 16384 }; /* doubling ends here, at about half a millisecond */
+enum { TREIBER_MOST_PAUSES = 16384 }; /* doubling ends here */
 static const uint64_t TREIBER_TAG_ONE = (uint64_t)1 << 32;
 static const uint64_t TREIBER_TAG_ALL = (uint64_t)UINT32_MAX << 32;
 

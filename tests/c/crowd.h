@@ -1,77 +1,70 @@
 /* SPDX-License-Identifier: MIT
  *
- * crowd.h - threads that come and go, with objects in their hands and in each other's.
+ * crowd.h - seasons of threads around one pool, which come, go, and pass objects on.
  *
- *   thread:  attach -> [acquire | swap in the mailbox | release]... -> detach -> attach ...
+ *   thread:  attach -> [acquire | swap in the mailbox | release | leave and come again]... ->
+ * detach
  *
- * As test_stress.c, but threads leave and come again all the time, holding objects that others
- * acquired, while objects of theirs are released elsewhere; and the run-time tick goes on. For
- * pools in which threads have parts of their own that others reach into. Built with PB_YIELDS, each
- * mark in the core may give up the CPU.
+ *   crowd_run(&c, "sharded shards=1 capacity=2", rounds, stay);
+ *   c.outcomes[PB_DESTROYED]; c.events[PB_RETRIED]; c.idle; c.most_idle;
+ *
+ * Beside test_stress.c, which runs every pool over its choices, this is for what one pool promises
+ * when threads leave all the time: with objects in their hands that others acquired, while objects
+ * of theirs are released elsewhere. Constructors fail now and then, the run-time tick goes on, and
+ * marks let others in. Objects are probes: held twice, handed over without order, or lost, they say
+ * so.
  */
 #ifndef PB_TEST_CROWD_H
 #define PB_TEST_CROWD_H
 
 #include <pthread.h>
-#include <sched.h>
 
 #include "cell.h"
 #include "check.h"
+#include "marks.h"
 #include "probe.h"
 
-enum {
-    CROWD_THREADS = 5,
-    CROWD_SLOTS = 3,
-    CROWD_HELD = 6,
-    CROWD_ROUNDS = 20000,
-    CROWD_ARRIVALS = 100
-};
+enum { CROWD_THREADS = 5, CROWD_SLOTS = 4, CROWD_HELD = 6, CROWD_SEASONS = 3 };
+enum { CROWD_FAIL_ONE_IN = 50, CROWD_MARK_ONE_IN = 8, CROWD_ARRIVALS = 100 };
 enum { CROWD_TICK = 64 }; /* rounds, of any thread, that are a tick */
 
 typedef struct crowd {
     parts p;
     probe_orders orders;
-    int rounds;
-    int stay; /* rounds between leaving and leaving again, on average */
-    _Atomic(probe *) mailbox[CROWD_SLOTS];
+    int rounds;                            /* of each thread in a season */
+    int stay;                              /* rounds from coming to leaving, on average */
+    _Atomic(probe *) mailbox[CROWD_SLOTS]; /* objects on their way, owned by nobody */
+    uint64_t outcomes[PB_OUTCOMES];        /* of all threads, when they have left */
+    uint64_t events[PB_EVENTS];
+    uint64_t idle;      /* in the pool when all is over */
+    uint64_t most_idle; /* the same, and between any two seasons: nobody is attached then */
 } crowd;
 
 typedef struct crowd_member {
     crowd *c;
+    int index;
     pb_ctx *ctx;
     pb_rng rng;
     probe *held[CROWD_HELD];
     int count;
-    int index;
+    uint64_t outcomes[PB_OUTCOMES];
 } crowd_member;
-
-#ifdef PB_YIELDS
-/* Now and then; each thread by its own numbers. */
-void pb_yield_here(void)
-{
-    static _Thread_local pb_rng rng;
-    if (rng.state == 0)
-        rng.state = (uint64_t)(uintptr_t)&rng;
-    if (pb_rng_below(&rng, 8) == 0)
-        (void)sched_yield();
-}
-#endif
 
 static inline bool crowd_one_in(crowd_member *m, int n)
 {
     return pb_rng_below(&m->rng, (uint32_t)n) == 0;
 }
 
-static inline void crowd_maybe_yield(crowd_member *m)
+static inline void crowd_count(crowd_member *m, pb_outcome how)
 {
-    if (crowd_one_in(m, 16))
-        (void)sched_yield();
+    CHECK(pb_pools[m->c->p.cell.pool].outcomes & (1u << how));
+    m->outcomes[how]++;
 }
 
 static inline void crowd_take(crowd_member *m, probe *o)
 {
     probe_take(m->ctx, o);
-    crowd_maybe_yield(m);
+    pb_yield_here();
     m->ctx->sink += parts_use(&m->c->p, m->ctx, o);
     m->held[m->count++] = o;
 }
@@ -79,18 +72,25 @@ static inline void crowd_take(crowd_member *m, probe *o)
 static inline void crowd_acquire(crowd_member *m)
 {
     const pb_got got = parts_acquire(&m->c->p, m->ctx);
-    if (!CHECK(got.object != NULL))
+    crowd_count(m, got.how);
+    CHECK_EQ(got.object == NULL, got.how == PB_FAILED);
+    if (!got.object)
         return;
     ((probe *)got.object)->handle = got.handle;
     crowd_take(m, got.object);
+}
+
+static inline void crowd_give(crowd_member *m, probe *o)
+{
+    crowd_count(m, parts_release(&m->c->p, m->ctx, (pb_held){o, o->handle}));
 }
 
 static inline void crowd_release(crowd_member *m)
 {
     probe *o = m->held[--m->count];
     probe_leave(m->ctx, o);
-    crowd_maybe_yield(m);
-    (void)parts_release(&m->c->p, m->ctx, (pb_held){o, o->handle});
+    pb_yield_here();
+    crowd_give(m, o);
 }
 
 /* Leaves the newest object in a slot, and takes out what was there. */
@@ -110,92 +110,125 @@ static inline void crowd_come_again(crowd_member *m)
 {
     const pb_pool_class *class = m->c->p.class;
     class->detach(m->c->p.pool, m->ctx);
-    crowd_maybe_yield(m);
+    pb_yield_here();
     CHECK_EQ(class->attach(m->c->p.pool, m->ctx), PB_OK);
 }
 
-static inline void *crowd_work(void *arg)
+static inline void crowd_round(crowd_member *m)
+{
+    if (crowd_one_in(m, m->c->stay))
+        crowd_come_again(m);
+    if (crowd_one_in(m, CROWD_TICK))
+        (void)pb_add_relaxed_u32(&m->c->p.control.tick, 1); /* relaxed: orders nothing */
+    if (m->count == 0 || (m->count < CROWD_HELD && crowd_one_in(m, 2)))
+        crowd_acquire(m);
+    else if (crowd_one_in(m, 2))
+        crowd_swap(m);
+    else
+        crowd_release(m);
+}
+
+static inline void *crowd_live(void *arg)
 {
     crowd_member *m = arg;
-    crowd *c = m->c;
-    m->ctx = parts_attach(&c->p, m->index);
-    for (int i = 0; i < c->rounds; i++) {
-        if (crowd_one_in(m, c->stay))
-            crowd_come_again(m);
-        if (crowd_one_in(m, CROWD_TICK))
-            (void)pb_add_relaxed_u32(&c->p.control.tick, 1); /* relaxed: orders nothing */
-        if (m->count == 0 || (m->count < CROWD_HELD && crowd_one_in(m, 2)))
-            crowd_acquire(m);
-        else if (crowd_one_in(m, 2))
+    marks_begin(m->rng.state);
+    probe_mine.rng.state = m->rng.state;
+    m->ctx = parts_attach(&m->c->p, m->index);
+    if (!CHECK(m->ctx != NULL))
+        return NULL;
+    for (int i = 0; i < m->c->rounds; i++)
+        crowd_round(m);
+    while (m->count > 0) /* some of it is released by others, when we have left */
+        if (crowd_one_in(m, 3))
             crowd_swap(m);
         else
             crowd_release(m);
-        crowd_maybe_yield(m);
-    }
-    while (m->count > 0)
-        crowd_release(m);
-    parts_detach(&c->p, m->index);
+    parts_detach(&m->c->p, m->index);
     return NULL;
 }
 
-/* What nobody took out of the mailbox goes back through a thread that comes late. */
-static inline void crowd_empty_mailbox(crowd *c)
+static inline void crowd_sum(crowd *c, const crowd_member *m)
 {
-    pb_ctx *ctx = parts_attach(&c->p, CROWD_THREADS);
-    for (int i = 0; i < CROWD_SLOTS; i++) {
-        probe *o = atomic_exchange_explicit(&c->mailbox[i], NULL, memory_order_acquire);
-        if (o)
-            (void)parts_release(&c->p, ctx, (pb_held){o, o->handle});
-    }
-    parts_detach(&c->p, CROWD_THREADS);
+    for (int i = 0; i < PB_OUTCOMES; i++)
+        c->outcomes[i] += m->outcomes[i];
+    for (int i = 0; i < PB_EVENTS; i++)
+        c->events[i] += m->ctx->events[i];
 }
 
-static inline uint64_t crowd_events(const crowd *c, pb_event event)
+static inline uint64_t crowd_on_the_way(const crowd *c)
 {
-    uint64_t sum = 0;
-    for (int i = 0; i <= CROWD_THREADS; i++)
-        sum += c->p.ctx[i]->events[event];
-    return sum;
+    uint64_t count = 0;
+    for (int i = 0; i < CROWD_SLOTS; i++)
+        count += atomic_load_explicit(&c->mailbox[i], memory_order_relaxed) != NULL;
+    return count;
 }
 
-/* Runs it; `look` may look at the counts before everything is closed. */
-static inline void crowd_run_for(const char *pool, int rounds, int stay,
-                                 void (*look)(const crowd *))
+/* Nobody is attached. */
+static inline void crowd_look(crowd *c)
 {
-    static crowd c; /* mailbox empty, as each run leaves it */
-    const pb_cell cell = cell_of(pool, "bytes", "churn", CROWD_THREADS);
-    check_in("%s, threads that come and go", pool);
-    probe_parts(&c.p, &cell, &c.orders);
-    c.rounds = rounds;
-    c.stay = stay;
+    c->idle = parts_idle(&c->p);
+    c->most_idle = c->idle > c->most_idle ? c->idle : c->most_idle;
+    CHECK_EQ(parts_alive(&c->p), c->idle + crowd_on_the_way(c));
+}
+
+static inline void crowd_season(crowd *c, int season)
+{
     crowd_member members[CROWD_THREADS];
     pthread_t threads[CROWD_THREADS];
     for (int i = 0; i < CROWD_THREADS; i++) {
-        members[i] = (crowd_member){.c = &c, .index = i, .rng = {(uint64_t)i + 1}};
-        if (pthread_create(&threads[i], NULL, crowd_work, &members[i]) != 0)
+        const uint64_t seed = (uint64_t)(season * CROWD_THREADS + i + 1);
+        members[i] = (crowd_member){.c = c, .index = i, .rng = {seed}};
+        if (pthread_create(&threads[i], NULL, crowd_live, &members[i]) != 0)
             cell_mistake("no thread");
     }
     for (int i = 0; i < CROWD_THREADS; i++)
         (void)pthread_join(threads[i], NULL);
-    crowd_empty_mailbox(&c);
-    CHECK_EQ(parts_alive(&c.p), parts_idle(&c.p));
-    if (look)
-        look(&c);
-    CHECK_EQ(parts_close(&c.p), 0);
+    for (int i = 0; i < CROWD_THREADS; i++)
+        crowd_sum(c, &members[i]);
+    crowd_look(c);
 }
 
-/* For PB_STRESS_ROUNDS. */
-static inline void crowd_run(const char *pool, int stay, void (*look)(const crowd *))
+/* What nobody took out of the mailbox goes back through a thread that comes last. */
+static inline void crowd_empty_mailbox(crowd *c)
 {
-    const char *text = getenv("PB_STRESS_ROUNDS");
-    crowd_run_for(pool, text ? atoi(text) : CROWD_ROUNDS, stay, look);
+    crowd_member m = {.c = c, .ctx = parts_attach(&c->p, CROWD_THREADS)};
+    for (int i = 0; i < CROWD_SLOTS; i++) {
+        probe *o = atomic_exchange_explicit(&c->mailbox[i], NULL, memory_order_acquire);
+        if (o)
+            crowd_give(&m, o);
+    }
+    parts_detach(&c->p, CROWD_THREADS);
+    crowd_sum(c, &m);
+    crowd_look(c);
+}
+
+/* Closed when it returns: the counts are what is left of it. */
+static inline void crowd_run(crowd *c, const char *pool, int rounds, int stay)
+{
+    check_in("%s, a crowd", pool);
+    const pb_cell cell = cell_of(pool, "bytes", "churn", CROWD_THREADS + 1);
+    *c = (crowd){.orders = {.fail_one_in = CROWD_FAIL_ONE_IN}, .rounds = rounds, .stay = stay};
+    probe_parts(&c->p, &cell, &c->orders);
+    marks_often(CROWD_MARK_ONE_IN);
+    for (int i = 0; i < CROWD_SEASONS; i++)
+        crowd_season(c, i);
+    marks_often(0);
+    crowd_empty_mailbox(c);
+    CHECK_EQ(parts_close(&c->p), 0);
 }
 
 /* Over and over, so that all threads arrive at once. */
-static inline void crowd_arrive(const char *pool)
+static inline void crowd_arrive(crowd *c, const char *pool)
 {
     for (int i = 0; i < CROWD_ARRIVALS; i++)
-        crowd_run_for(pool, CROWD_THREADS, 2, NULL);
+        crowd_run(c, pool, CROWD_THREADS, 2);
+}
+
+/* Rounds of each thread: `usual`, or what PB_STRESS_ROUNDS says. */
+static inline int crowd_rounds(int usual)
+{
+    const char *text = getenv("PB_STRESS_ROUNDS");
+    return text ? atoi(text) : usual;
 }
 
 #endif

@@ -14,9 +14,9 @@
 #include "check.h"
 #include "clock.h"
 #include "live.h"
+#include "marks.h"
 #include "probe.h"
 #include "thread.h"
-#include "yield.h"
 
 enum { SEATS = 4, ME = SEATS, COUNTER = PARTS_THREADS - 1, MS = 1000000 };
 enum { LONG_MS = 4000 }; /* what only a wake-up that got lost takes */
@@ -625,7 +625,7 @@ static void test_deadlock_by_capacity(const char *pool)
 static void test_windows_over_deadlock(const char *pool)
 {
     check_in("%s, live", pool);
-    const pb_cell cell = cell_of(pool, "bytes", "steady live=2", 3);
+    const pb_cell cell = cell_of(pool, "table", "steady live=2", 3);
     pb_run *run;
     pb_error error = {""};
     if (!CHECK_EQ(pb_run_open(&run, &cell, &error), PB_OK))
@@ -647,7 +647,7 @@ static void test_windows_over_deadlock(const char *pool)
 
 /* ---- everything at once ---------------------------------------------------------------------- */
 
-enum { CROWD = 6, GLASSES = 2, DEFAULT_ROUNDS = 400 };
+enum { CROWD = 6, GLASSES = 2, DEFAULT_ROUNDS = 400, MARK_ONE_IN = 4 };
 
 typedef struct guest {
     bar *bar;
@@ -671,6 +671,7 @@ static void *drink(void *arg)
     guest *g = arg;
     parts *p = &g->bar->p;
     check_in("guest %d", g->index);
+    marks_begin((uint64_t)g->index);
     pb_ctx *ctx = parts_attach(p, g->index);
     for (int i = 0; i < g->rounds; i++) {
         const pb_got got = parts_acquire(p, ctx);
@@ -696,6 +697,7 @@ static uint64_t test_crowd(const char *pool, int rounds)
     bar b;
     open_bar(&b, pool);
     b.orders.fails_one_in = 4;
+    marks_often(MARK_ONE_IN);
     guest guests[CROWD];
     pthread_t ids[CROWD];
     uint64_t got = 0, late = 0;
@@ -713,6 +715,7 @@ static uint64_t test_crowd(const char *pool, int rounds)
         late += guests[i].late;
     }
     CHECK(got > 0);
+    marks_often(0);
     b.orders.fails_one_in = 0;
     CHECK_EQ(parts_alive(&b.p), parts_idle(&b.p));
     check_slots(&b, GLASSES);
@@ -736,16 +739,6 @@ static void test_crowds(void)
     }
     CHECK(late > 0); /* else the test says little */
 }
-
-#ifdef PB_YIELDS
-/* Where the core is built with marks: at every fourth or so, others come in between. */
-void pb_yield_here(void)
-{
-    static _Thread_local pb_rng rng;
-    if (pb_rng_below(&rng, 4) == 0)
-        (void)sched_yield();
-}
-#endif
 
 static void test_waiters(void)
 {

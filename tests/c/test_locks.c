@@ -11,9 +11,9 @@
 #include "check.h"
 #include "clock.h"
 #include "lock.h"
+#include "marks.h"
 #include "rng.h"
 #include "thread.h"
-#include "yield.h"
 
 enum { BACKOFF = 16, LONG_BACKOFF = 65536, THREADS_MAX = 64, IN_LINE = 6, YIELD_ONE_IN = 8 };
 enum { ROUNDS = 3000, FEW_ROUNDS = 25, HOLD_MS = 30 };
@@ -53,6 +53,7 @@ static void *count(void *arg)
     hand *h = arg;
     guarded *g = h->g;
     pb_rng rng = {(uint64_t)h->index};
+    marks_begin((uint64_t)h->index + 1);
     for (int i = 0; i < g->rounds; i++) {
         pb_lock_acquire(&g->lock, g->kind, &h->me);
         CHECK(!g->inside);
@@ -95,9 +96,11 @@ static void test_exclusion(pb_lock_kind kind, int threads)
     static hand hands[THREADS_MAX];
     guarded g = {.kind = kind, .rounds = spins(kind) ? FEW_ROUNDS : ROUNDS};
     pb_lock_init(&g.lock, kind, BACKOFF);
+    marks_often(threads > 1 ? YIELD_ONE_IN : 0);
     for (int i = 0; i < threads; i++)
         start(&hands[i], &g, i, count);
     join(hands, threads);
+    marks_often(0);
     CHECK_EQ(g.counter, (int64_t)threads * g.rounds);
     if (threads == 1)
         CHECK_EQ(hands[0].me.longest_wait_ns, 0);
@@ -155,16 +158,6 @@ static void test_order(pb_lock_kind kind, uint32_t backoff)
     for (int i = 0; i < IN_LINE; i++)
         CHECK_EQ(g.order[i], i);
 }
-
-#ifdef PB_YIELDS
-/* Where the core is built with marks: at every fourth or so, others come in between. */
-void pb_yield_here(void)
-{
-    static _Thread_local pb_rng rng;
-    if (pb_rng_below(&rng, 4) == 0)
-        (void)sched_yield();
-}
-#endif
 
 int main(void)
 {

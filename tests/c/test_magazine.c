@@ -11,8 +11,8 @@
 
 #include "cell.h"
 #include "check.h"
+#include "crowd.h"
 #include "probe.h"
-#include "turnover.h"
 
 enum { MOST = 64, ROUNDS = 4 };
 
@@ -285,15 +285,17 @@ static void test_short_lives(void)
 static holder *busy; /* whose threads 1 and 2 act at a mark */
 
 /* Two fill its own magazines of one, the third goes to the depot. */
-static void others_fill(void)
+static void others_fill(void *unused)
 {
+    (void)unused;
     pb_ctx *ctx = busy->p.ctx[1];
     for (int i = 0; i < 3; i++)
         (void)parts_return(&busy->p, ctx, pb_construct(ctx, busy->p.workload.is, &busy->p.args));
 }
 
-static void others_empty(void)
+static void others_empty(void *unused)
 {
+    (void)unused;
     const pb_got got = parts_acquire(&busy->p, busy->p.ctx[2]);
     CHECK_EQ(got.how, PB_SHARED_HIT);
     busy->held[busy->count++] = got.object;
@@ -302,8 +304,6 @@ static void others_empty(void)
 /* Looked at without the lock, the depot has room, or something; with the lock it has not. */
 static void test_second_look(void)
 {
-    if (!turnover_has_marks)
-        return;
     holder h;
     busy = &h;
     open_holder(&h, "magazine rounds=1 depot=1");
@@ -312,15 +312,15 @@ static void test_second_look(void)
     for (int i = 3; i <= 4; i++) { /* two empty magazines for the depot: nothing has to be made */
         (void)parts_return(&h.p, h.p.ctx[i], pb_construct(h.ctx, h.p.workload.is, &h.p.args));
         parts_detach(&h.p, i);
-        others_empty();
+        others_empty(NULL);
     }
     check_acquires(&h, "CCC");
     check_releases(&h, "KK");
-    turnover_at_mark = others_fill;
+    marks_at(0, others_fill, NULL);
     CHECK_EQ(release(&h), PB_DESTROYED);
     CHECK_EQ(shared(&h), 1);
     check_acquires(&h, "LL");
-    turnover_at_mark = others_empty;
+    marks_at(0, others_empty, NULL);
     CHECK_EQ(acquire(&h), PB_CONSTRUCTED);
     CHECK_EQ(shared(&h), 0);
     while (h.count > 0)
@@ -376,6 +376,14 @@ static void test_relay(void)
     CHECK_EQ(parts_close(&r.p), 0);
 }
 
+/* When nobody is attached, all that idles lies in the shared part. */
+static void test_crowd(const char *pool, uint64_t bound)
+{
+    static crowd c;
+    crowd_run(&c, pool, crowd_rounds(4000), 30);
+    CHECK(c.most_idle <= bound);
+}
+
 int main(void)
 {
     test_outcomes();
@@ -395,10 +403,10 @@ int main(void)
     test_short_lives();
     test_second_look();
     test_relay();
-    turnover_run("magazine rounds=1 depot=0", 0);
-    turnover_run("magazine rounds=1 depot=1", 1);
-    turnover_run("magazine rounds=2 depot=1 lock=parking", 2);
-    turnover_run("magazine rounds=2 depot=4", 8);
-    turnover_run("magazine rounds=3 depot=64 reset_on=acquire", 192);
+    test_crowd("magazine rounds=1 depot=0", 0);
+    test_crowd("magazine rounds=1 depot=1", 1);
+    test_crowd("magazine rounds=2 depot=1 lock=parking", 2);
+    test_crowd("magazine rounds=2 depot=4", 8);
+    test_crowd("magazine rounds=3 depot=64 reset_on=acquire", 192);
     return check_report();
 }

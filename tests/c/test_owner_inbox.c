@@ -311,10 +311,12 @@ int main(void)
     test_next_at_home();
     test_without_a_home();
     test_handoff();
-    crowd_run("owner_inbox", 1000, NULL);
-    crowd_run("owner_inbox cap=2 inbox=2", 1000, NULL);
-    crowd_run("owner_inbox cap=2 inbox=3 reset_on=acquire", 10, NULL);
-    crowd_run("owner_inbox cap=1 inbox=1", 3, NULL);
-    crowd_arrive("owner_inbox cap=2 inbox=2");
+    static crowd c;
+    const int rounds = crowd_rounds(4000);
+    crowd_run(&c, "owner_inbox", rounds, 1000);
+    crowd_run(&c, "owner_inbox cap=2 inbox=2", rounds, 1000);
+    crowd_run(&c, "owner_inbox cap=2 inbox=3 reset_on=acquire", rounds, 10);
+    crowd_run(&c, "owner_inbox cap=1 inbox=1", rounds, 3);
+    crowd_arrive(&c, "owner_inbox cap=2 inbox=2");
     return check_report();
 }

@@ -6,7 +6,7 @@
 #include <sched.h>
 
 #include "check.h"
-#include "generations.h"
+#include "marks.h"
 #include "shard.h"
 
 enum { CAPACITY = 3 };

@@ -7,7 +7,7 @@
 #define _GNU_SOURCE
 #include "cell.h"
 #include "check.h"
-#include "generations.h"
+#include "crowd.h"
 #include "shard.h"
 
 enum { THREADS = 9 };
@@ -202,19 +202,16 @@ static void test_by_cpu(void)
 static void test_crowd(const char *pool, uint64_t bound, int rounds)
 {
     static crowd c;
-    crowd_run(&c, pool, rounds);
+    crowd_run(&c, pool, rounds, 1000);
     CHECK(c.idle <= bound);
     CHECK(c.outcomes[PB_SHARED_HIT] > 0);
     CHECK(c.events[PB_TRANSIENT] <= c.outcomes[PB_DESTROYED]); /* each of them is, in the end */
-#ifdef PB_YIELDS
     CHECK(c.events[PB_RETRIED] > 0 && c.events[PB_TRANSIENT] > 0);
-#endif
 }
 
 int main(void)
 {
-    const char *text = getenv("PB_STRESS_ROUNDS");
-    const int rounds = text ? atoi(text) : 4000;
+    const int rounds = crowd_rounds(4000);
     test_own_shard("sharded capacity=2");
     test_own_shard("sharded capacity=2 padded=0");
     test_transient(0);

@@ -10,8 +10,8 @@
 
 #include "cell.h"
 #include "check.h"
+#include "crowd.h"
 #include "probe.h"
-#include "turnover.h"
 
 enum { MOST = 64 };
 
@@ -277,13 +277,15 @@ static void test_random_sizes(uint64_t seed)
 static holder *busy; /* whose thread 1 acts at a mark */
 static pb_held others;
 
-static void others_fill(void)
+static void others_fill(void *unused)
 {
+    (void)unused;
     CHECK_EQ(parts_release(&busy->p, busy->p.ctx[1], others), PB_SPILLED);
 }
 
-static void others_empty(void)
+static void others_empty(void *unused)
 {
+    (void)unused;
     const pb_got got = parts_acquire(&busy->p, busy->p.ctx[1]);
     CHECK_EQ(got.how, PB_SHARED_HIT);
     others = held_of(got);
@@ -292,8 +294,6 @@ static void others_empty(void)
 /* Looked at without the lock, the stack has room, or something; with the lock it has not. */
 static void test_second_look(void)
 {
-    if (!turnover_has_marks)
-        return;
     holder h;
     busy = &h;
     open_holder(&h, "size_classes cap=1 capacity=1");
@@ -303,17 +303,25 @@ static void test_second_look(void)
     (void)parts_release(&h.p, ctx, h.held[--h.count]); /* both shelves are full */
     CHECK_EQ(release(&h), PB_KEPT);
     others = h.held[--h.count];
-    turnover_at_mark = others_fill;
+    marks_at(0, others_fill, NULL);
     CHECK_EQ(release(&h), PB_DESTROYED);
     CHECK_EQ(shared(&h), 1);
     CHECK_EQ(acquire(&h), PB_LOCAL_HIT);
     h.held[h.count++] = held_of(parts_acquire(&h.p, ctx));
-    turnover_at_mark = others_empty;
+    marks_at(0, others_empty, NULL);
     CHECK_EQ(acquire(&h), PB_CONSTRUCTED);
     h.held[h.count++] = others;
     while (h.count > 0)
         (void)release(&h);
     close_holder(&h);
+}
+
+/* When nobody is attached, all that idles lies in the shared part. */
+static void test_crowd(const char *pool, uint64_t bound)
+{
+    static crowd c;
+    crowd_run(&c, pool, crowd_rounds(4000), 30);
+    CHECK(c.most_idle <= bound);
 }
 
 int main(void)
@@ -328,9 +336,9 @@ int main(void)
     test_random_sizes(1);
     test_random_sizes(2);
     test_second_look();
-    turnover_run("size_classes cap=1 capacity=1", 1);
-    turnover_run("size_classes cap=2 capacity=2 lock=parking", 2);
-    turnover_run("size_classes cap=3 capacity=64 reset_on=acquire", 64);
-    turnover_run("size_classes largest=16", 0);
+    test_crowd("size_classes cap=1 capacity=1", 1);
+    test_crowd("size_classes cap=2 capacity=2 lock=parking", 2);
+    test_crowd("size_classes cap=3 capacity=64 reset_on=acquire", 64);
+    test_crowd("size_classes largest=16", 0);
     return check_report();
 }

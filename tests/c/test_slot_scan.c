@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #include "cell.h"
 #include "check.h"
-#include "generations.h"
+#include "crowd.h"
 
 enum { CAPACITY = 4, MOST = 70 };
 
@@ -119,18 +119,15 @@ static void test_all_slots(int capacity, const char *rest)
 static void test_crowd(const char *pool, uint64_t capacity, int rounds)
 {
     static crowd c;
-    crowd_run(&c, pool, rounds);
+    crowd_run(&c, pool, rounds, 1000);
     CHECK(c.idle <= capacity);
     CHECK(c.outcomes[PB_SHARED_HIT] > 0 && c.outcomes[PB_DESTROYED] > 0);
-#ifdef PB_YIELDS
     CHECK(c.events[PB_RETRIED] > 0);
-#endif
 }
 
 int main(void)
 {
-    const char *text = getenv("PB_STRESS_ROUNDS");
-    const int rounds = text ? atoi(text) : 4000;
+    const int rounds = crowd_rounds(4000);
     test_first_that_will_do("slot_scan capacity=4");
     test_first_that_will_do("slot_scan capacity=4 padded=1");
     test_each_its_own_start("slot_scan capacity=4 start=hash");

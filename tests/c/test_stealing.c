@@ -391,9 +391,17 @@ static void test_left_objects_age(bool taken_over)
 
 /* ---- all at once ----------------------------------------------------------------------------- */
 
-static void look_for_ageing(const crowd *c)
+static void test_crowds(void)
 {
-    CHECK(crowd_events(c, PB_AGED) > 0 || c->rounds < CROWD_ROUNDS);
+    static crowd c;
+    const int rounds = crowd_rounds(4000);
+    crowd_run(&c, "stealing", rounds, 1000);
+    crowd_run(&c, "stealing ring=2 ring_max=2 epoch_ms=1", rounds, 1000);
+    CHECK(c.events[PB_AGED] > 0);
+    crowd_run(&c, "stealing ring=1 ring_max=4 epoch_ms=2 reset_on=acquire", rounds, 10);
+    CHECK(c.events[PB_AGED] > 0);
+    crowd_run(&c, "stealing ring=2 ring_max=4 epoch_bytes=4096", rounds, 3);
+    crowd_arrive(&c, "stealing ring=1 ring_max=2");
 }
 
 /* Threads that only take against one that gives: the swaps on one ring's ends. Nobody yields, so
@@ -509,10 +517,6 @@ int main(void)
     test_left_objects_age(true);
     test_robbery("stealing ring=2 ring_max=4");
     test_robbery("stealing ring=1 ring_max=2 epoch_bytes=20000");
-    crowd_run("stealing", 1000, NULL);
-    crowd_run("stealing ring=2 ring_max=2 epoch_ms=1", 1000, look_for_ageing);
-    crowd_run("stealing ring=1 ring_max=4 epoch_ms=2 reset_on=acquire", 10, look_for_ageing);
-    crowd_run("stealing ring=2 ring_max=4 epoch_bytes=4096", 3, NULL);
-    crowd_arrive("stealing ring=1 ring_max=2");
+    test_crowds();
     return check_report();
 }

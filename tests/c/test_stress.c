@@ -331,7 +331,7 @@ static void run(stress *s, const pb_cell *cell, const phase *how, uint64_t seen[
         workers[i] = (worker){.s = s, .index = i};
         start(&threads[i], work, &workers[i]);
     }
-    if (s->traits & PB_AGES)
+    if (pb_params_recur(&s->p.cell.pool_params))
         start(&time_passes, pass_time, s);
     for (int i = 0; i < THREADS; i++) {
         join(threads[i], s);
@@ -339,7 +339,7 @@ static void run(stress *s, const pb_cell *cell, const phase *how, uint64_t seen[
             seen[j] += workers[i].seen[j];
     }
     pb_store_release_u32(&s->over, 1);
-    if (s->traits & PB_AGES)
+    if (pb_params_recur(&s->p.cell.pool_params))
         join(time_passes, s);
     empty_mailbox(s);
     check_conserved(s, cell);
