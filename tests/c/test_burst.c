@@ -3,31 +3,11 @@
  * test_burst.c - N objects at a time, in three orders; parked within a burst; exactly counted.
  */
 #define _GNU_SOURCE
-#include "cell.h"
 #include "check.h"
 #include "live.h"
+#include "replicate.h"
 
 enum { THREADS = 3 };
-
-static pb_run *opened(const pb_cell *cell)
-{
-    pb_run *run;
-    pb_error error = {""};
-    if (!CHECK_EQ(pb_run_open(&run, cell, &error), PB_OK))
-        cell_mistake(error.text);
-    return run;
-}
-
-static pb_account closed(pb_run *run)
-{
-    pb_account a;
-    pb_error error = {""};
-    if (!CHECK_EQ(pb_run_close(run, &a, &error), PB_OK))
-        (void)printf("    %s\n", error.text);
-    CHECK_EQ(a.constructed, a.destroyed + a.idle);
-    CHECK_EQ(a.retained, 0);
-    return a;
-}
 
 static pb_pass passed(pb_run *run, uint32_t attempts)
 {
@@ -60,7 +40,7 @@ static void test_passes(const char *pool, const char *order)
     (void)snprintf(pattern, sizeof pattern, "burst objects=%d order=%s", OBJECTS, order);
     check_in("passes of %s, %s", pool, order);
     const pb_cell cell = cell_of(pool, "widget", pattern, THREADS);
-    pb_run *run = opened(&cell);
+    pb_run *run = replicate_open(&cell);
     uint64_t total = 0;
     for (int i = 0; i < PASSES; i++) {
         const uint64_t held = total % OBJECTS;
@@ -73,7 +53,7 @@ static void test_passes(const char *pool, const char *order)
         for (int k = 0; k < THREADS; k++)
             CHECK_EQ(in_hand(run->members[k].ctx), total % OBJECTS);
     }
-    const pb_account a = closed(run);
+    const pb_account a = replicate_close(run);
     CHECK_EQ(a.operations, THREADS * total);
     CHECK_EQ(a.outcomes[PB_KEPT] + a.outcomes[PB_DESTROYED], a.operations);
 }
@@ -89,7 +69,7 @@ static void after_a_burst(const char *order, int places[FIVE])
     (void)snprintf(pattern, sizeof pattern, "burst objects=5 order=%s", order);
     check_in("%s", pattern);
     const pb_cell cell = cell_of("thread_cache", "widget", pattern, 1);
-    pb_run *run = opened(&cell);
+    pb_run *run = replicate_open(&cell);
     pb_ctx *ctx = run->members[0].ctx;
     void *first[FIVE];
     (void)passed(run, FIVE - 1); /* all but one are in hand: as they came */
@@ -103,7 +83,7 @@ static void after_a_burst(const char *order, int places[FIVE])
         for (int k = 0; k < FIVE - 1; k++)
             if (ctx->held[i].object == first[k])
                 places[i] = k;
-    (void)closed(run);
+    (void)replicate_close(run);
 }
 
 static void test_orders(void)
@@ -127,7 +107,7 @@ static void test_random_reaches_all(void)
     enum { BURSTS = 4000, OBJECTS = 4 };
     check_in("random");
     const pb_cell cell = cell_of("thread_cache", "widget", "burst objects=4 order=random", 1);
-    pb_run *run = opened(&cell);
+    pb_run *run = replicate_open(&cell);
     const pb_ctx *ctx = run->members[0].ctx;
     int same[OBJECTS][OBJECTS] = {{0}}; /* [place before][place after] */
     void *before[OBJECTS];
@@ -143,7 +123,7 @@ static void test_random_reaches_all(void)
     for (int i = 0; i < OBJECTS - 1; i++)
         for (int k = 0; k < OBJECTS - 1; k++)
             CHECK(same[i][k] > BURSTS / 5 && same[i][k] < BURSTS * 3 / 10); /* a quarter */
-    (void)closed(run);
+    (void)replicate_close(run);
 }
 
 /* ---- windows --------------------------------------------------------------------------------- */
@@ -153,7 +133,7 @@ static void test_windows(const char *pool, const char *workload, const char *pat
 {
     check_in("%s x %s x %s", pool, workload, pattern);
     const pb_cell cell = cell_of(pool, workload, pattern, THREADS);
-    pb_run *run = opened(&cell);
+    pb_run *run = replicate_open(&cell);
     pb_warmth warmth;
     pb_error error = {""};
     CHECK_EQ(pb_run_warm(run, 0.02, &warmth, &error), PB_OK);
@@ -169,7 +149,7 @@ static void test_windows(const char *pool, const char *workload, const char *pat
         }
     }
     CHECK(pb_now_ns() - start < 4000000000);
-    const pb_account a = closed(run);
+    const pb_account a = replicate_close(run);
     CHECK(a.operations >= counted);
     CHECK_EQ(a.outcomes[PB_KEPT] + a.outcomes[PB_DESTROYED], a.operations);
 }
@@ -181,14 +161,14 @@ static void test_more_than_fit(void)
 {
     check_in("more than fit");
     const pb_cell cell = cell_of("slab capacity=10", "widget", "burst objects=16", THREADS);
-    pb_run *run = opened(&cell);
+    pb_run *run = replicate_open(&cell);
     for (int i = 0; i < 3; i++) {
         const pb_pass pass = passed(run, 32);
         CHECK_EQ(pass.operations, THREADS * 20);
         CHECK_EQ(pass.outcomes[PB_FAILED], THREADS * 12);
         CHECK_EQ(pass.outcomes[PB_KEPT], THREADS * 20);
     }
-    const pb_account a = closed(run);
+    const pb_account a = replicate_close(run);
     CHECK_EQ(a.constructed, a.operations);
 }
 
@@ -197,11 +177,11 @@ static void test_only_failures(void)
 {
     check_in("only failures");
     const pb_cell cell = cell_of("fresh", "table symbol=fails_always", "burst order=reverse", 2);
-    pb_run *run = opened(&cell);
+    pb_run *run = replicate_open(&cell);
     const pb_pass pass = passed(run, 1000);
     CHECK_EQ(pass.operations, 0);
     CHECK_EQ(pass.outcomes[PB_FAILED], 2000);
-    CHECK_EQ(closed(run).operations, 0);
+    CHECK_EQ(replicate_close(run).operations, 0);
 }
 
 /* Every third constructor fails: those that did not are held side by side, and all go back. */
@@ -209,7 +189,7 @@ static void test_some_failures(void)
 {
     check_in("some failures");
     const pb_cell cell = cell_of("fresh", "table symbol=fails_third", "burst objects=16", 2);
-    pb_run *run = opened(&cell);
+    pb_run *run = replicate_open(&cell);
     for (int i = 0; i < 50; i++) {
         (void)passed(run, 7);
         uint64_t alive = 0, held = 0;
@@ -220,7 +200,7 @@ static void test_some_failures(void)
         }
         CHECK_EQ(alive, held);
     }
-    const pb_account a = closed(run);
+    const pb_account a = replicate_close(run);
     CHECK_EQ(a.operations, a.constructed);
     CHECK(a.outcomes[PB_FAILED] > 0);
 }
@@ -234,13 +214,13 @@ static void test_step(void)
         (void)snprintf(pattern, sizeof pattern, "burst objects=%d", objects);
         check_in("step, %s", pattern);
         const pb_cell cell = cell_of("thread_cache cap=8", "widget", pattern, 1);
-        pb_run *run = opened(&cell);
+        pb_run *run = replicate_open(&cell);
         (void)passed(run, (uint32_t)objects);
         const pb_pass pass = passed(run, 10 * (uint32_t)objects);
         const int beyond = objects > CAP ? objects - CAP : 0;
         CHECK_EQ(pass.outcomes[PB_CONSTRUCTED], 10 * beyond);
         CHECK_EQ(pass.outcomes[PB_DESTROYED], 10 * beyond);
-        (void)closed(run);
+        (void)replicate_close(run);
     }
 }
 

@@ -8,24 +8,14 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "cell.h"
 #include "check.h"
 #include "clock.h"
+#include "replicate.h"
 #include "thread.h"
 
 enum { MOST_THREADS = 16, ROOMY = 2048 };
 
 static const double SHORT = 0.004; /* seconds of a window */
-
-/* Opens, or checks false and returns NULL. */
-static pb_run *opened(const pb_cell *cell)
-{
-    pb_run *run;
-    pb_error error = {""};
-    if (!CHECK_EQ(pb_run_open(&run, cell, &error), PB_OK))
-        (void)printf("    %s\n", error.text);
-    return run;
-}
 
 /* What the kernel counted in one window, which took `whole_ns` with running in and parking. */
 static void check_usage(const pb_window *w, uint64_t whole_ns)
@@ -66,28 +56,6 @@ static uint64_t busy_window(pb_run *run, const pb_cell *cell)
     return operations;
 }
 
-static pb_account closed(pb_run *run)
-{
-    pb_account account;
-    pb_error error = {""};
-    if (!CHECK_EQ(pb_run_close(run, &account, &error), PB_OK))
-        (void)printf("    %s\n", error.text);
-    CHECK_EQ(account.constructed, account.destroyed + account.idle);
-    CHECK_EQ(account.retained, 0);
-    return account;
-}
-
-/* Every acquire and every release of a completed operation has one outcome. */
-static void check_outcomes(const pb_account *a)
-{
-    const uint64_t *n = a->outcomes;
-    CHECK_EQ(n[PB_LOCAL_HIT] + n[PB_SHARED_HIT] + n[PB_STOLEN] + n[PB_WAITED] + n[PB_CONSTRUCTED],
-             a->operations);
-    CHECK_EQ(n[PB_KEPT] + n[PB_SPILLED] + n[PB_DESTROYED] + n[PB_HANDED_OVER], a->operations);
-    CHECK(n[PB_LOCAL_HIT] <= a->operations && n[PB_KEPT] <= a->operations); /* no wrap below 0 */
-    CHECK_EQ(n[PB_REFUSED], 0);
-}
-
 /* The sentence of the refusal is left in `refusal`. */
 static _Thread_local pb_error refusal;
 
@@ -106,9 +74,7 @@ static void check_refused(const pb_cell *cell, pb_status wanted)
 
 static void test_life(const pb_cell *cell)
 {
-    pb_run *run = opened(cell);
-    if (!run)
-        return;
+    pb_run *run = replicate_open(cell);
     pb_warmth warmth;
     pb_error error = {""};
     CHECK_EQ(pb_run_warm(run, 2 * SHORT, &warmth, &error), PB_OK);
@@ -117,9 +83,9 @@ static void test_life(const pb_cell *cell)
     uint64_t counted = 0;
     for (int i = 0; i < 2; i++)
         counted += busy_window(run, cell);
-    const pb_account account = closed(run);
+    const pb_account account = replicate_close(run);
     CHECK(account.operations >= counted); /* running in and warming up count as well */
-    check_outcomes(&account);
+    replicate_check_outcomes(&account);
 }
 
 static void test_kernel(int pool, int workload, int pattern, int threads)
@@ -188,24 +154,24 @@ static void test_outcomes_tell_what_happened(void)
 {
     check_in("outcomes");
     pb_cell cell = cell_of("fresh", "bytes", "churn", 2);
-    pb_run *run = opened(&cell);
+    pb_run *run = replicate_open(&cell);
     (void)window(run, &cell, SHORT);
-    pb_account a = closed(run);
+    pb_account a = replicate_close(run);
     CHECK_EQ(a.outcomes[PB_CONSTRUCTED], a.operations);
     CHECK_EQ(a.outcomes[PB_DESTROYED], a.operations);
     CHECK_EQ(a.idle, 0);
     cell = cell_of("thread_local", "bytes", "churn", 2);
-    run = opened(&cell);
+    run = replicate_open(&cell);
     (void)window(run, &cell, SHORT);
-    a = closed(run);
+    a = replicate_close(run);
     CHECK_EQ(a.outcomes[PB_LOCAL_HIT], a.operations);
     CHECK_EQ(a.outcomes[PB_KEPT], a.operations);
     CHECK_EQ(a.constructed, 2);
     CHECK_EQ(a.idle, 2);
     cell = cell_of("locked", "bytes", "churn", 2);
-    run = opened(&cell);
+    run = replicate_open(&cell);
     (void)window(run, &cell, SHORT);
-    a = closed(run);
+    a = replicate_close(run);
     CHECK_EQ(a.outcomes[PB_LOCAL_HIT], 0);
     CHECK_EQ(a.outcomes[PB_DESTROYED], 0);
     CHECK(a.constructed <= 2);
@@ -218,7 +184,7 @@ static void test_close_without_window(void)
     check_in("closed straight after opening");
     for (int threads = 1; threads <= 5; threads += 4) {
         const pb_cell cell = cell_of("thread_local", "direct", "churn", threads);
-        const pb_account a = closed(opened(&cell));
+        const pb_account a = replicate_close(replicate_open(&cell));
         CHECK_EQ(a.operations, 0);
         CHECK_EQ(a.constructed, threads);
     }
@@ -228,14 +194,14 @@ static void test_long_parking(void)
 {
     check_in("long parking");
     const pb_cell cell = cell_of("locked", "bytes", "churn", 3);
-    pb_run *run = opened(&cell);
+    pb_run *run = replicate_open(&cell);
     const uint64_t first = busy_window(run, &cell);
     const uint64_t cpu = pb_cpu_ns();
     pb_sleep_until(pb_now_ns() + 200000000);
     CHECK(pb_cpu_ns() - cpu < 100000000); /* parked threads sleep, or they burn 200 ms and more */
     const uint64_t second = busy_window(run, &cell);
     check_in("long parking, close");
-    CHECK(closed(run).operations >= first + second);
+    CHECK(replicate_close(run).operations >= first + second);
 }
 
 /* Threads that sleep with an object park within their sleep, and still hold it. */
@@ -243,15 +209,15 @@ static void test_sleepers_park(const char *pool, const char *pattern)
 {
     check_in("%s, %s", pool, pattern);
     const pb_cell cell = cell_of(pool, "direct", pattern, 3);
-    pb_run *run = opened(&cell);
+    pb_run *run = replicate_open(&cell);
     const uint64_t start = pb_now_ns();
     for (int i = 0; i < 4; i++)
         (void)window(run, &cell, 0.01);
     CHECK(pb_now_ns() - start < 3000000000);
     const uint64_t closing = pb_now_ns();
-    const pb_account a = closed(run);
+    const pb_account a = replicate_close(run);
     CHECK(pb_now_ns() - closing < 3000000000);
-    check_outcomes(&a);
+    replicate_check_outcomes(&a);
 }
 
 /* Sleeping counts run time only: no operation ends while the thread is parked, however long. */
@@ -259,12 +225,12 @@ static void test_parked_time_is_no_sleep(void)
 {
     check_in("parked time");
     const pb_cell cell = cell_of("fresh", "bytes", "churn hold_ns=400000000 hold=sleep", 1);
-    pb_run *run = opened(&cell);
+    pb_run *run = replicate_open(&cell);
     uint64_t operations = window(run, &cell, SHORT);
     pb_sleep_until(pb_now_ns() + 450000000);
     operations += window(run, &cell, SHORT);
     CHECK_EQ(operations, 0);
-    (void)closed(run);
+    (void)replicate_close(run);
 }
 
 /* Sleeping with an object is a voluntary switch each time, and burns no CPU time. */
@@ -272,7 +238,7 @@ static void test_usage_of_sleepers(void)
 {
     check_in("usage of sleepers");
     const pb_cell cell = cell_of("locked", "bytes", "churn hold_ns=1000000 hold=sleep", 2);
-    pb_run *run = opened(&cell);
+    pb_run *run = replicate_open(&cell);
     uint64_t operations[2];
     pb_window w = {.operations = operations};
     pb_error error;
@@ -280,7 +246,7 @@ static void test_usage_of_sleepers(void)
     CHECK(w.usage.voluntary_switches >= (operations[0] + operations[1]) / 2);
     CHECK(w.usage.voluntary_switches > 10);
     CHECK(w.cpu_ns < w.ns);
-    (void)closed(run);
+    (void)replicate_close(run);
 }
 
 /* New pages are faults of the window that touches them; here they are given back each time. */
@@ -288,7 +254,7 @@ static void test_usage_of_faults(void)
 {
     check_in("usage of faults");
     const pb_cell cell = cell_of("fresh", "bytes size=16777216 zero=none touch=pages", "churn", 1);
-    pb_run *run = opened(&cell);
+    pb_run *run = replicate_open(&cell);
     uint64_t operations[1];
     pb_window w = {.operations = operations};
     pb_error error;
@@ -301,7 +267,7 @@ static void test_usage_of_faults(void)
     (void)window(run, &cell, SHORT);
     pb_usage_read(&w.usage);
     CHECK(w.usage.peak_rss > 16u << 20);
-    (void)closed(run);
+    (void)replicate_close(run);
 }
 
 /* ---- counted passes -------------------------------------------------------------------------- */
@@ -331,7 +297,7 @@ static void test_passes(void)
     for (int i = 0; i < 5; i++) {
         check_in("passes of %s", pools[i]);
         const pb_cell cell = cell_of(pools[i], "widget", "churn", 3);
-        pb_run *run = opened(&cell);
+        pb_run *run = replicate_open(&cell);
         pb_warmth warmth;
         pb_error error;
         uint64_t total = 0;
@@ -344,9 +310,9 @@ static void test_passes(void)
         CHECK_EQ(pb_run_warm(run, SHORT, &warmth, &error), PB_OK);
         const pb_pass pass = passed(run, 11);
         check_pass(&pass, 33);
-        const pb_account a = closed(run);
+        const pb_account a = replicate_close(run);
         CHECK(a.operations > total + 33);
-        check_outcomes(&a);
+        replicate_check_outcomes(&a);
     }
 }
 
@@ -380,13 +346,13 @@ static void test_only_failures(void)
 {
     check_in("only failures");
     const pb_cell cell = cell_of("fresh", "direct size=1024 quota=512", "churn", 2);
-    pb_run *run = opened(&cell);
+    pb_run *run = replicate_open(&cell);
     CHECK_EQ(window(run, &cell, 0.01), 0); /* parks when the first acquire has failed: 0.5 s */
-    const pb_account a = closed(run);
+    const pb_account a = replicate_close(run);
     CHECK_EQ(a.operations, 0);
     CHECK_EQ(a.constructed, 0);
     CHECK(a.outcomes[PB_FAILED] > 0);
-    check_outcomes(&a);
+    replicate_check_outcomes(&a);
 }
 
 /* Said after one window, not after trying for 10 s. */
@@ -394,19 +360,17 @@ static void check_warm_fails(const char *pool, const char *workload, const char 
 {
     check_in("%s x %s x %s: every acquire fails", pool, workload, pattern);
     const pb_cell cell = cell_of(pool, workload, pattern, 2);
-    pb_run *run = opened(&cell);
-    if (!run)
-        return;
+    pb_run *run = replicate_open(&cell);
     pb_warmth warmth;
     pb_error error = {""};
     const uint64_t start = pb_now_ns();
     CHECK_EQ(pb_run_warm(run, 0.04, &warmth, &error), PB_NO_MEMORY);
     CHECK(strstr(error.text, "every acquire failed"));
     CHECK(pb_now_ns() - start < 4000000000);
-    const pb_account a = closed(run);
+    const pb_account a = replicate_close(run);
     CHECK_EQ(a.operations, 0);
     CHECK_EQ(a.constructed, 0);
-    check_outcomes(&a);
+    replicate_check_outcomes(&a);
 }
 
 static void test_warm_of_only_failures(void)
@@ -424,14 +388,14 @@ static void test_warm_of_a_long_hold(void)
     check_in("warm-up of a long hold");
     const pb_cell cell =
         cell_of("fresh", "direct size=1024 quota=1024", "churn hold_ns=900000000 hold=sleep", 2);
-    pb_run *run = opened(&cell);
+    pb_run *run = replicate_open(&cell);
     pb_warmth warmth;
     pb_error error = {""};
     if (!CHECK_EQ(pb_run_warm(run, 0.04, &warmth, &error), PB_OK))
         (void)printf("    %s\n", error.text);
-    const pb_account a = closed(run);
+    const pb_account a = replicate_close(run);
     CHECK(a.operations > 0);
-    check_outcomes(&a);
+    replicate_check_outcomes(&a);
 }
 
 /* Refused with the figure, before anything is allocated; one byte more and it opens. */
@@ -445,9 +409,9 @@ static void check_memory(const char *pool, const char *workload, const char *pat
     if (!CHECK(strstr(refusal.text, sentence)))
         (void)printf("    %s\n", refusal.text);
     cell.memory = needed;
-    pb_run *run = needed < 1u << 30 ? opened(&cell) : NULL;
+    pb_run *run = needed < 1u << 30 ? replicate_open(&cell) : NULL;
     if (run)
-        (void)closed(run);
+        (void)replicate_close(run);
 }
 
 static void test_memory(void)
@@ -481,13 +445,13 @@ static void test_some_failures(void)
     check_in("some failures");
     const pb_cell cell =
         cell_of("fresh", "direct size=1024 quota=1024", "churn hold_ns=600000000 hold=sleep", 2);
-    pb_run *run = opened(&cell);
+    pb_run *run = replicate_open(&cell);
     (void)window(run, &cell, 0.61);
-    const pb_account a = closed(run);
+    const pb_account a = replicate_close(run);
     CHECK(a.operations > 0);
     CHECK(a.outcomes[PB_FAILED] > 0);
     CHECK_EQ(a.constructed, a.operations);
-    check_outcomes(&a);
+    replicate_check_outcomes(&a);
 }
 
 /* ---- main ------------------------------------------------------------------------------------ */

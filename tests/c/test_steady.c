@@ -5,22 +5,13 @@
  * Looks at the threads' contexts, as the controller may while they are parked.
  */
 #define _GNU_SOURCE
-#include "cell.h"
 #include "check.h"
 #include "live.h"
+#include "replicate.h"
 
 enum { THREADS = 3 };
 
 static const double SHORT = 0.004; /* seconds of a window */
-
-static pb_run *opened(const pb_cell *cell)
-{
-    pb_run *run;
-    pb_error error = {""};
-    if (!CHECK_EQ(pb_run_open(&run, cell, &error), PB_OK))
-        cell_mistake(error.text);
-    return run;
-}
 
 static void window(pb_run *run)
 {
@@ -32,16 +23,8 @@ static void window(pb_run *run)
 
 static pb_account closed(pb_run *run)
 {
-    pb_account a;
-    pb_error error = {""};
-    if (!CHECK_EQ(pb_run_close(run, &a, &error), PB_OK))
-        (void)printf("    %s\n", error.text);
-    CHECK_EQ(a.constructed, a.destroyed + a.idle);
-    CHECK_EQ(a.retained, 0);
-    const uint64_t *n = a.outcomes;
-    CHECK_EQ(n[PB_LOCAL_HIT] + n[PB_SHARED_HIT] + n[PB_STOLEN] + n[PB_WAITED] + n[PB_CONSTRUCTED],
-             a.operations);
-    CHECK_EQ(n[PB_KEPT] + n[PB_SPILLED] + n[PB_DESTROYED] + n[PB_HANDED_OVER], a.operations);
+    const pb_account a = replicate_close(run);
+    replicate_check_outcomes(&a);
     return a;
 }
 
@@ -84,7 +67,7 @@ static void test_live(const char *pool, const char *workload, uint64_t live)
     const pb_cell cell = cell_of(pool, workload, pattern, THREADS);
     if (!cell_is_stamped(&cell))
         return;
-    pb_run *run = opened(&cell);
+    pb_run *run = replicate_open(&cell);
     CHECK_EQ(look(run).operations, 0);
     for (int i = 0; i < 3; i++) {
         window(run);
@@ -106,7 +89,7 @@ static void test_more_than_fit(void)
     enum { SLOTS = 10, LIVE = 16 };
     check_in("more than fit");
     const pb_cell cell = cell_of("slab capacity=10", "widget", "steady live=16", THREADS);
-    pb_run *run = opened(&cell);
+    pb_run *run = replicate_open(&cell);
     for (int i = 0; i < 3; i++) {
         window(run);
         const quiet q = look(run);
@@ -128,7 +111,7 @@ static void test_failing_constructors(void)
 {
     check_in("failing constructors");
     const pb_cell cell = cell_of("fresh", "table symbol=fails_third", "steady live=64", THREADS);
-    pb_run *run = opened(&cell);
+    pb_run *run = replicate_open(&cell);
     for (int i = 0; i < 3; i++) {
         window(run);
         uint64_t taken = 0;
@@ -148,7 +131,7 @@ static void test_every_place_is_drawn(void)
     enum { LIVE = 16 };
     check_in("every place");
     pb_cell cell = cell_of("fresh", "widget", "steady live=16", 1);
-    pb_run *run = opened(&cell);
+    pb_run *run = replicate_open(&cell);
     pb_pass pass;
     pb_error error;
     CHECK_EQ(pb_run_pass(run, 1, &pass, &error), PB_OK); /* fills */
@@ -185,7 +168,7 @@ static void test_passes(void)
 {
     check_in("passes");
     const pb_cell cell = cell_of("fresh", "widget", "steady live=10", 2);
-    pb_run *run = opened(&cell);
+    pb_run *run = replicate_open(&cell);
     pb_pass pass = passed(run, 100);
     check_pass(&pass, 2 * (10 + 100), 2 * 100);
     for (int i = 0; i < 3; i++) {
@@ -201,7 +184,7 @@ static void test_passes_that_fail(void)
 {
     check_in("passes with failures");
     const pb_cell cell = cell_of("fresh", "table symbol=fails_third", "steady live=16", 2);
-    pb_run *run = opened(&cell);
+    pb_run *run = replicate_open(&cell);
     uint64_t failed = 0;
     (void)passed(run, 1);
     for (int i = 0; i < 50; i++) {
@@ -219,7 +202,7 @@ static void test_close_without_window(void)
 {
     check_in("closed straight after opening");
     const pb_cell cell = cell_of("thread_cache", "bytes", "steady", THREADS);
-    const pb_account a = closed(opened(&cell));
+    const pb_account a = closed(replicate_open(&cell));
     CHECK_EQ(a.operations, 0);
     CHECK_EQ(a.constructed, 0);
 }
