@@ -12,59 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from poolbench import environment, plan, spec
+from poolbench.figures import duration, interval, number, percent, plain, plural, table
 from poolbench.outcomes import COLUMNS
 
 if TYPE_CHECKING:
-    from poolbench.results import Comparison, Crossover, Estimate, Ledger, Listing, Measurement, Row
+    from poolbench.results import Comparison, Crossover, Ledger, Listing, Measurement, Row
     from poolbench.suite import Suite
-
-# ---- small pieces --------------------------------------------------------------------------------
-
-
-def number(x: float) -> str:
-    """Three significant digits, without an exponent where people would not write one.
-
-    >>> number(23.456), number(0.0123), number(812.3)
-    ('23.5', '0.0123', '812')
-    """
-    if not math.isfinite(x):
-        return "-"
-    if x == 0:
-        return "0"
-    rounded = float(f"{x:.3g}")  # first, for 9.996 has one digit before the point and 10.0 has two
-    digits = max(0, 2 - math.floor(math.log10(abs(rounded))))
-    return f"{x:.{digits}f}" if abs(x) < 1e6 else f"{x:.3g}"
-
-
-def interval(e: Estimate, scale: float = 1.0, unit: str = "") -> str:
-    """``mean [low, high]`` in units of `scale`; "no interval" for fewer than three replicates."""
-    if e.n == 0:
-        return "no data"
-    ends = f"[{number(e.low / scale)}, {number(e.high / scale)}]" if e.n >= 3 else "[no interval]"
-    return f"{number(e.mean / scale)}{unit} {ends}"
-
-
-def percent(level: float) -> str:
-    """0.999 as "99.9 %"."""
-    return f"{100 * level:.6g} %"
-
-
-def table(rows: Sequence[Sequence[str]]) -> str:
-    """Left-aligned columns, two spaces apart; the first row is the head."""
-    if not rows:
-        return "(nothing)"
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ["  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)).rstrip() for r in rows]
-    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
-
-
-def plain(x: float) -> str:
-    """A level of an axis: whole numbers whole, others with three digits."""
-    return str(int(x)) if float(x).is_integer() else number(x)
-
-
-def _plural(n: float, noun: str) -> str:
-    return f"{plain(n)} {noun}" if n == 1 else f"{plain(n)} {noun}s"
 
 
 def shown(axis: str, text: str) -> str:
@@ -80,7 +33,7 @@ def _place(at: Mapping[str, str], leave_out: Iterable[str] = ()) -> str:
     parts = [at[k] for k in ("workload", "pattern") if k in at and k not in hidden]
     rest = [k for k in at if k not in ("workload", "pattern", *hidden)]
     named = [
-        _plural(int(at[k]), "thread") if k == "threads" else f"{k}={shown(k, at[k])}" for k in rest
+        plural(int(at[k]), "thread") if k == "threads" else f"{k}={shown(k, at[k])}" for k in rest
     ]
     return ", ".join([*parts, *named])
 
@@ -116,18 +69,6 @@ def fairness_text(m: Measurement) -> str:
     """How evenly the threads shared the work, and the longest wait of any."""
     text = f"slowest over fastest thread {interval(m.share)}, Jain's index {interval(m.jain)}"
     return f"{text}, longest wait {duration(m.longest_wait_ns)}"
-
-
-def duration(ns: float) -> str:
-    """Nanoseconds in the unit people would choose.
-
-    >>> duration(1500), duration(2_500_000)
-    ('1.50 us', '2.50 ms')
-    """
-    for factor, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "us")):
-        if ns >= factor:
-            return f"{number(ns / factor)} {unit}"
-    return f"{number(ns)} ns"
 
 
 def ledger_text(x: Ledger) -> str:
@@ -230,7 +171,7 @@ def _crossing(c: Crossover) -> str:
 
 def _at_level(along: str, x: float) -> str:
     if along == "threads":
-        return _plural(x, "thread")
+        return plural(x, "thread")
     return f"{along}={shown(along, plain(x))}"
 
 
@@ -512,8 +453,8 @@ def plan_text(p: plan.Plan) -> str:
     """What a sweep will do and how long it will take."""
     axes = "; ".join(f"{name} {', '.join(values)}" for name, values in p.axes if len(values) > 1)
     lines = [
-        f"{_plural(len(p.groups), 'group')} of {_plural(len(p.groups[0].arms), 'arm')}, "
-        f"{_plural(p.blocks, 'block')}: "
+        f"{plural(len(p.groups), 'group')} of {plural(len(p.groups[0].arms), 'arm')}, "
+        f"{plural(p.blocks, 'block')}: "
         f"{p.replicates} replicates of {p.rounds} windows, about {p.seconds:.0f} s "
         f"on {len(p.cpus)} CPUs"
     ]

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from poolbench import journal
+from poolbench.measurement import measured
 from poolbench.records import (
     groups_of,
     ledger_of,
@@ -29,7 +30,6 @@ from poolbench.results import (
     Estimate,
     GroupInfo,
     Ledger,
-    Measurement,
     Measurements,
     Replicate,
     Row,
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from poolbench.stats.compare import Ratio, Verdict
     from poolbench.stats.crossover import Crossing
-    from poolbench.stats.interval import Interval
 
 LEVEL = 0.999
 MARGIN = 0.02
@@ -158,7 +157,13 @@ class Suite:
     def summary(self, *, level: float = LEVEL) -> Measurements:
         """Return one `Measurement` per cell, with intervals at `level`."""
         return Measurements(
-            self._measure(group, label, level)
+            measured(
+                group,
+                label,
+                self.replicates(group.key, label),
+                self.ledger(group.key, label),
+                level,
+            )
             for group in self.groups.values()
             for label in group.arms
         )
@@ -237,37 +242,6 @@ class Suite:
 
     def _cpus(self) -> int:
         return max((g.cpus for g in self.groups.values()), default=1)
-
-    def _measure(self, group: GroupInfo, label: str, level: float) -> Measurement:
-        from poolbench.stats.fairness import jain_index, thread_share
-        from poolbench.stats.interval import jmh_error, mean_interval
-
-        replicates = self.replicates(group.key, label)
-        ok = [r for r in replicates if r.ok]
-        ran = [r for r in ok if r.throughput > 0]
-        cell = group.cell(label)
-        threads = int(cell["threads"])
-        throughput = _estimate(mean_interval([r.throughput for r in ok], level=level))
-        return Measurement(
-            cell=cell,
-            throughput=throughput,
-            thread_ns=_inverse(throughput, threads * 1e9),
-            cpu_ns=_estimate(mean_interval([r.cpu_ns for r in ran], level=level)),
-            jmh_error=jmh_error([w.rate for r in ok for w in r.windows], level=level),
-            account=_sum_accounts(ok),
-            ledger=self.ledger(group.key, label),
-            share=_estimate(
-                mean_interval([thread_share(r.thread_operations) for r in ran], level=level)
-            ),
-            jain=_estimate(
-                mean_interval([jain_index(r.thread_operations) for r in ran], level=level)
-            ),
-            faults_per_op=_per_operation(ok, "faults"),
-            switches_per_op=_per_operation(ok, "switches"),
-            failures=tuple(r.reason for r in replicates if not r.ok),
-            warnings=tuple(_warnings(replicates, ok)),
-            oversubscribed=threads > group.cpus,
-        )
 
     def _compare(
         self, group: GroupInfo, label: str, base: str, *, level: float, margin: float, floor: float
@@ -382,13 +356,6 @@ def _below(ratio: Ratio, floor: float) -> str:
     return f"within the noise floor of {100 * floor:.1f} %"
 
 
-def _per_operation(replicates: Sequence[Replicate], what: str) -> float:
-    """Faults or switches of all windows, per operation; nan without operations."""
-    windows = [w for r in replicates for w in r.windows]
-    operations = sum(sum(w.operations) for w in windows)
-    return sum(getattr(w, what) for w in windows) / operations if operations else math.nan
-
-
 def _only(header: Mapping[str, Any], groups: Mapping[str, GroupInfo]) -> Mapping[str, Any]:
     """A header whose plan has these groups and arms alone, so that a saved selection is one."""
     plan = header.get("plan")
@@ -414,48 +381,6 @@ def _level(c: Comparison, along: str) -> float:
     except ValueError:
         numeric = ", ".join(k for k, v in c.at.items() if v.isdigit()) or "none"
         raise ValueError(f"along={along}: not a numeric axis; choose from {numeric}") from None
-
-
-def _estimate(i: Interval) -> Estimate:
-    return Estimate(mean=i.mean, low=i.low, high=i.high, n=i.n, level=i.level)
-
-
-def _inverse(e: Estimate, scale: float) -> Estimate:
-    """scale / e; the ends of the interval change places."""
-    low, high = (scale / v if v > 0 else math.inf for v in (e.high, e.low))
-    if math.isnan(e.low):
-        low = high = math.nan
-    mean = scale / e.mean if e.mean > 0 else math.nan
-    return Estimate(mean=mean, low=low, high=high, n=e.n, level=e.level)
-
-
-_LARGEST = ("peak_rss", "longest_wait_ns")
-
-
-def _sum_accounts(replicates: Iterable[Replicate]) -> dict[str, int]:
-    """Counts of all replicates; of peaks and waits the largest, not the sum."""
-    total: dict[str, int] = {}
-    for r in replicates:
-        for name, count in r.account.items():
-            before = total.get(name, 0)
-            total[name] = max(before, count) if name in _LARGEST else before + count
-    return total
-
-
-def _warnings(replicates: Sequence[Replicate], ok: Sequence[Replicate]) -> Iterable[str]:
-    from poolbench.stats.interval import two_modes
-
-    if len(ok) < len(replicates):
-        reason = next(r.reason for r in replicates if not r.ok)
-        yield f"{len(replicates) - len(ok)} of {len(replicates)} replicates failed: {reason}"
-    if len(ok) < 5:
-        yield f"only {len(ok)} replicates: the interval is wide"
-    modes = two_modes([r.throughput for r in ok]) if ok else None
-    if modes:
-        yield (
-            f"bimodal: {modes.n_low} replicates near {modes.low:.3g}/s, "
-            f"{modes.n_high} near {modes.high:.3g}/s"
-        )
 
 
 def _modes_of(d: Any) -> str:

@@ -32,7 +32,11 @@ class Mistake(NamedTuple):
     def arguments(self) -> list[str]:
         """Keep the stress test to the pool that is broken."""
         name = Path(self.file).stem
-        where = {"pools": [name], "locks": [f"locked lock={name}"], "": ["sharded"]}
+        where = {
+            "pools": [name],
+            "locks": [f"locked lock={name}"],
+            "": [{"shard": "sharded", "chain": "stealing"}.get(name, "")],
+        }
         return where.get(Path(self.file).parent.name, []) if self.test == "test_stress" else []
 
 
@@ -311,7 +315,7 @@ MISTAKES: Final = {
         "test_stealing",
     ),
     "stolen unordered": Mistake(
-        "pools/stealing.c",
+        "chain.h",
         "pb_cas_acquire_u64(&ring->ends, &ends,",
         "pb_cas_relaxed_u64(&ring->ends, &ends,",
         "test_stress",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from poolbench import _core, plan, report, spec
+from poolbench import _core, figures, plan, report, spec
 from poolbench.runner import sweep
 
 PLAN = {"pool": ["locked"], "workload": "bytes", "compare": "checked", "cpus": [0, 1]}
@@ -72,6 +72,6 @@ def test_its_price_is_a_ratio() -> None:
     (price,) = suite.compare("off")
     assert price.arm == "on"
     assert price.ratio.mean < 0.9, "a 2 ns operation cannot be checked for nothing"
-    assert f"checked, {report.interval(price.ratio, unit='x')} of the throughput is left" in (
+    assert f"checked, {figures.interval(price.ratio, unit='x')} of the throughput is left" in (
         report.sweep_text(suite)
     )

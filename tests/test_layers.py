@@ -40,6 +40,8 @@ RANK = {
     "plan": 2,
     "outcomes": 2,
     "results": 3,
+    "figures": 4,
+    "measurement": 4,
     "records": 4,
     "journal": 4,
     "lock": 4,

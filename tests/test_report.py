@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import pytest
 
-from poolbench import report, spec
+from poolbench import figures, report, spec
 from poolbench.cli import main
 from poolbench.plan import make_plan
 from poolbench.results import Comparison, Crossover, Estimate
@@ -82,36 +82,36 @@ def crossover(status: str, *brackets: tuple[float, float, float], **given: Any) 
     ],
 )
 def test_a_number_has_three_digits(x: float, text: str) -> None:
-    assert report.number(x) == text
+    assert figures.number(x) == text
 
 
 @pytest.mark.parametrize(("x", "text"), [(9.999, "10.0"), (99.99, "100"), (0.9999, "1.00")])
 def test_a_number_that_rounds_up_still_has_three_digits(x: float, text: str) -> None:
-    assert report.number(x) == text
+    assert figures.number(x) == text
 
 
 def test_an_interval_has_a_unit() -> None:
-    assert report.interval(estimate(2e6, 1e6, 3e6), 1e6, "x") == "2.00x [1.00, 3.00]"
+    assert figures.interval(estimate(2e6, 1e6, 3e6), 1e6, "x") == "2.00x [1.00, 3.00]"
 
 
 @pytest.mark.parametrize(
     ("n", "text"), [(0, "no data"), (2, "1.00 [no interval]"), (3, "1.00 [-, -]")]
 )
 def test_too_few_replicates_say_so(n: int, text: str) -> None:
-    assert report.interval(estimate(1.0, math.nan, math.nan, n=n)) == text
+    assert figures.interval(estimate(1.0, math.nan, math.nan, n=n)) == text
 
 
 @pytest.mark.parametrize(("level", "text"), [(0.999, "99.9 %"), (0.95, "95 %"), (0.5, "50 %")])
 def test_a_level_is_a_percentage(level: float, text: str) -> None:
-    assert report.percent(level) == text
+    assert figures.percent(level) == text
 
 
 def test_a_table_has_aligned_columns_and_a_rule() -> None:
-    assert report.table([["a", "name"], ["100", "x"]]) == "a    name\n---------\n100  x"
+    assert figures.table([["a", "name"], ["100", "x"]]) == "a    name\n---------\n100  x"
 
 
 def test_an_empty_table_says_so() -> None:
-    assert report.table([]) == "(nothing)"
+    assert figures.table([]) == "(nothing)"
 
 
 # ---- sentences ----------------------------------------------------------------------------------

@@ -26,47 +26,29 @@
  * pool closes.
  *
  *              acquire   release   steal    leave
- *   acquire       -         -        C        -      C : compare-and-swap on the ring's two ends
- *   release                 -       A/S       -      A : push: addition to the head, release
- *   steal                            C        -      S : the slot, which a thief empties after the
- *   leave                                     X          swap, and the owner fills when it is
- *                                                    X : `taken`, release, acquire by the next
+ *   acquire       -         -        C        -      C : ends of a chain of rings: chain.h
+ *   release                 -        C        -      X : `taken`, release, acquire by the next
+ *   steal                            C        -
+ *   leave                                     X
  *
- * ABA: head and tail are one word of 2 x 32 bits that count up; a thief or owner that slept through
- * exactly 2^32 steals of one ring would be fooled, an equal word otherwise means equal ends, and
- * the object is read after the swap. Progress: own operations wait-free but for swaps lost to
+ * ABA: none of its own; see chain.h. Progress: own operations wait-free but for swaps lost to
  * thieves; stealing is lock-free; but for construction and growth. Bound: idle objects, for each
  * thread that there was at once, two slots and two generations of rings, all rings up to `ring_max`
  * together: below 2 + 4 x ring_max.
  */
 #include <stdlib.h>
 
+#include "../chain.h"
 #include "../memory.h"
 #include "../pool.h"
 #include "../yield.h"
-
-enum { STEALING_LEVELS = 21 }; /* 1 ... 2^20 slots */
-
-/* One producer, which also takes from the head; any number take from the tail. */
-typedef struct stealing_ring {
-    PB_ALIGNED pb_atomic_u64 ends; /* head << 32 | tail: of all pushes, where the next goes in, and
-                                      where the oldest is */
-    PB_ALIGNED uint32_t mask;      /* constant; slots - 1 */
-    pb_atomic_ptr slot[];          /* NULL: may be filled */
-} stealing_ring;
-
-/* What one thread released in one epoch. Written by its owner, and rarely. */
-typedef struct stealing_chain {
-    pb_atomic_u32 oldest, newest; /* rings in use; only the newest is pushed to */
-    pb_atomic_ptr ring[STEALING_LEVELS];
-} stealing_chain;
 
 typedef struct stealing_local stealing_local;
 struct stealing_local {
     PB_ALIGNED stealing_local *next; /* in the pool's list; constant */
     pb_atomic_u32 taken;             /* 1: some thread's */
     pb_atomic_u32 epoch;             /* that its owner has seen */
-    stealing_chain chain[2];         /* of epoch e: e & 1; the other is the one before's */
+    pb_chain chain[2];               /* of epoch e: e & 1; the other is the one before's */
 };
 
 struct pb_pool {
@@ -95,158 +77,6 @@ typedef struct stealing_ctx {
     pb_pool *pool;
 } stealing_ctx;
 
-/* ---- one ring -------------------------------------------------------------------------------- */
-
-enum { STEALING_HEAD_SHIFT = 32 };
-#define STEALING_ONE_PUSH ((uint64_t)1 << STEALING_HEAD_SHIFT)
-
-PB_INLINE uint32_t stealing_head(uint64_t ends)
-{
-    return (uint32_t)(ends >> STEALING_HEAD_SHIFT);
-}
-
-PB_INLINE uint32_t stealing_tail(uint64_t ends)
-{
-    return (uint32_t)ends;
-}
-
-PB_INLINE uint64_t stealing_with_tail(uint64_t ends, uint32_t tail)
-{
-    return (ends & ~(STEALING_ONE_PUSH - 1)) | tail;
-}
-
-/* By the owner. False: full, or still being emptied by a thief. */
-PB_INLINE bool stealing_push(pb_ctx *ctx, stealing_ring *ring, void *object)
-{
-    /* relaxed: the head is ours, and an old tail only makes the ring look fuller */
-    const uint64_t ends = pb_load_relaxed_u64(&ring->ends);
-    if (stealing_head(ends) - stealing_tail(ends) > ring->mask)
-        return false;
-    pb_atomic_ptr *slot = &ring->slot[stealing_head(ends) & ring->mask];
-    /* relaxed: when the thief's NULL is seen, what it read before it in this word it has read */
-    if (PB_UNLIKELY(pb_load_relaxed_ptr(slot) != NULL)) {
-        ctx->events[PB_FALSE_FULL]++;
-        return false;
-    }
-    pb_store_relaxed_ptr(slot, object); /* relaxed: published by the next step */
-    PB_YIELD_POINT();
-    /* release: pairs with the acquire in stealing_take_oldest */
-    (void)pb_add_release_u64(&ring->ends, STEALING_ONE_PUSH);
-    return true;
-}
-
-/* By the owner: the object it pushed last, or NULL. */
-PB_INLINE void *stealing_take_newest(pb_ctx *ctx, stealing_ring *ring)
-{
-    uint64_t ends = pb_load_relaxed_u64(&ring->ends);
-    for (;;) {
-        if (stealing_head(ends) == stealing_tail(ends))
-            return NULL;
-        PB_YIELD_POINT();
-        /* relaxed: what is in the slot was stored by this thread, or by the one it took over from;
-           only against thieves who takes it must be decided */
-        if (PB_LIKELY(pb_cas_relaxed_u64(&ring->ends, &ends, ends - STEALING_ONE_PUSH)))
-            break;
-        ctx->events[PB_RETRIED]++;
-    }
-    pb_atomic_ptr *slot = &ring->slot[(stealing_head(ends) - 1) & ring->mask];
-    void *object = pb_load_relaxed_ptr(slot);
-    pb_store_relaxed_ptr(slot, NULL); /* relaxed: only we fill it again */
-    return object;
-}
-
-/* By anybody: the oldest object, or NULL. */
-static PB_NOINLINE void *stealing_take_oldest(pb_ctx *ctx, stealing_ring *ring)
-{
-    uint64_t ends = pb_load_relaxed_u64(&ring->ends); /* relaxed: nothing is looked at through it */
-    for (;;) {
-        if (stealing_head(ends) == stealing_tail(ends))
-            return NULL;
-        PB_YIELD_POINT();
-        /* acquire: pairs with the release in stealing_push */
-        if (PB_LIKELY(pb_cas_acquire_u64(&ring->ends, &ends,
-                                         stealing_with_tail(ends, stealing_tail(ends) + 1))))
-            break;
-        ctx->events[PB_RETRIED]++;
-    }
-    pb_atomic_ptr *slot = &ring->slot[stealing_tail(ends) & ring->mask];
-    PB_YIELD_POINT();
-    void *object = pb_load_relaxed_ptr(slot); /* relaxed: ours since the swap */
-    PB_YIELD_POINT();
-    pb_store_relaxed_ptr(slot, NULL); /* relaxed: see stealing_push, which may fill it again */
-    return object;
-}
-
-/* ---- one thread's rings of one generation ---------------------------------------------------- */
-
-static bool stealing_new_ring(const pb_pool *pool, stealing_chain *chain, uint32_t level)
-{
-    const size_t slots = (size_t)pool->first << level;
-    stealing_ring *ring = pb_new_padded(sizeof *ring + slots * sizeof ring->slot[0]);
-    if (!ring)
-        return false;
-    ring->mask = (uint32_t)slots - 1;
-    pb_store_relaxed_ptr(&chain->ring[level], ring);
-    /* release: pairs with the acquire in stealing_chain_oldest */
-    pb_store_release_u32(&chain->newest, level);
-    return true;
-}
-
-/* By the owner, which alone writes them: relaxed. */
-PB_INLINE stealing_ring *stealing_ring_at(const stealing_chain *chain, uint32_t level)
-{
-    return pb_load_relaxed_ptr(&chain->ring[level]);
-}
-
-/* By the owner. False: the longest ring is full, or there is no memory for a longer one. */
-static PB_NOINLINE bool stealing_chain_push(stealing_ctx *self, stealing_chain *chain, void *object)
-{
-    const uint32_t newest = pb_load_relaxed_u32(&chain->newest);
-    if (PB_LIKELY(stealing_push(&self->base, stealing_ring_at(chain, newest), object)))
-        return true;
-    if (newest + 1 == self->pool->levels || !stealing_new_ring(self->pool, chain, newest + 1))
-        return false;
-    return stealing_push(&self->base, stealing_ring_at(chain, newest + 1), object);
-}
-
-/* By the owner: the newest object, or NULL. */
-static void *stealing_chain_newest(stealing_ctx *self, stealing_chain *chain)
-{
-    const uint32_t newest = pb_load_relaxed_u32(&chain->newest);
-    const uint32_t oldest = pb_load_relaxed_u32(&chain->oldest);
-    for (uint32_t level = newest + 1; level-- > oldest;) {
-        void *object = stealing_take_newest(&self->base, stealing_ring_at(chain, level));
-        if (object)
-            return object;
-    }
-    if (oldest != newest) /* nobody pushes to the shorter ones any more: thieves need not look */
-        pb_store_relaxed_u32(&chain->oldest, newest);
-    return NULL;
-}
-
-/* By anybody: the oldest object, or NULL. */
-static void *stealing_chain_oldest(pb_ctx *ctx, stealing_chain *chain)
-{
-    /* acquire: pairs with the release in stealing_new_ring */
-    const uint32_t newest = pb_load_acquire_u32(&chain->newest);
-    for (uint32_t level = pb_load_relaxed_u32(&chain->oldest); level <= newest; level++) {
-        void *object = stealing_take_oldest(ctx, pb_load_relaxed_ptr(&chain->ring[level]));
-        if (object)
-            return object;
-    }
-    return NULL;
-}
-
-static uint64_t stealing_chain_count(const stealing_chain *chain)
-{
-    uint64_t count = 0;
-    for (uint32_t level = 0; level <= pb_load_relaxed_u32(&chain->newest); level++) {
-        const uint64_t ends = pb_load_relaxed_u64(&stealing_ring_at(chain, level)->ends);
-        count += stealing_head(ends) - stealing_tail(ends);
-    }
-    return count;
-}
-
 /* ---- ageing ---------------------------------------------------------------------------------- */
 
 /* The one after `local` in the list, which is a circle for those who walk it. */
@@ -264,9 +94,9 @@ static void stealing_drop(pb_ctx *ctx, void *object)
     ctx->events[PB_AGED]++;
 }
 
-static void stealing_drop_chain(pb_ctx *ctx, stealing_chain *chain)
+static void stealing_drop_chain(pb_ctx *ctx, pb_chain *chain)
 {
-    for (void *object; (object = stealing_chain_oldest(ctx, chain)) != NULL;)
+    for (void *object; (object = pb_chain_oldest(ctx, chain)) != NULL;)
         stealing_drop(ctx, object);
 }
 
@@ -306,7 +136,7 @@ static void stealing_trim(stealing_ctx *self)
         for (int i = 0; i < 2; i++)
             for (void *object; stealing_slept(local, self->epoch);) {
                 PB_YIELD_POINT();
-                if ((object = stealing_chain_oldest(&self->base, &local->chain[i])) == NULL)
+                if ((object = pb_chain_oldest(&self->base, &local->chain[i])) == NULL)
                     break;
                 stealing_drop(&self->base, object);
             }
@@ -390,7 +220,7 @@ static pb_status stealing_open(pb_pool **pool, const pb_params *params, int thre
 static void stealing_free_local(stealing_local *local)
 {
     for (int i = 0; i < 2; i++)
-        for (int level = 0; level < STEALING_LEVELS; level++)
+        for (int level = 0; level < PB_CHAIN_LEVELS; level++)
             free(pb_load_relaxed_ptr(&local->chain[i].ring[level]));
     free(local);
 }
@@ -402,11 +232,18 @@ static void stealing_close(pb_pool *pool, pb_ctx *ctx)
         stealing_local *gone = local;
         local = local->next;
         for (int i = 0; i < 2; i++)
-            for (void *object; (object = stealing_chain_oldest(ctx, &gone->chain[i])) != NULL;)
+            for (void *object; (object = pb_chain_oldest(ctx, &gone->chain[i])) != NULL;)
                 pb_destroy(ctx, object, ctx->workload->is, ctx->workload->args);
         stealing_free_local(gone);
     }
     free(pool);
+}
+
+static bool stealing_begin(const pb_pool *pool, pb_chain *chain)
+{
+    chain->first = pool->first;
+    chain->levels = pool->levels;
+    return pb_chain_grow(chain, 0);
 }
 
 static stealing_local *stealing_new_local(pb_pool *pool)
@@ -414,8 +251,7 @@ static stealing_local *stealing_new_local(pb_pool *pool)
     stealing_local *local = pb_new_padded(sizeof *local);
     if (!local)
         return NULL;
-    if (!stealing_new_ring(pool, &local->chain[0], 0) ||
-        !stealing_new_ring(pool, &local->chain[1], 0)) {
+    if (!stealing_begin(pool, &local->chain[0]) || !stealing_begin(pool, &local->chain[1])) {
         stealing_free_local(local);
         return NULL;
     }
@@ -461,9 +297,9 @@ static pb_status stealing_attach(pb_pool *pool, pb_ctx *ctx)
 }
 
 /* What lies in a slot stays stealable, if there is room. */
-static void stealing_leave(stealing_ctx *self, stealing_chain *chain, void *object)
+static void stealing_leave(stealing_ctx *self, pb_chain *chain, void *object)
 {
-    if (object && !stealing_chain_push(self, chain, object))
+    if (object && !pb_chain_push(&self->base, chain, object))
         pb_destroy(&self->base, object, self->base.workload->is, self->base.workload->args);
 }
 
@@ -483,7 +319,7 @@ static void stealing_detach(pb_pool *pool, pb_ctx *ctx)
 
 static uint64_t stealing_local_idle(const stealing_local *local)
 {
-    return stealing_chain_count(&local->chain[0]) + stealing_chain_count(&local->chain[1]);
+    return pb_chain_count(&local->chain[0]) + pb_chain_count(&local->chain[1]);
 }
 
 /* NULL: what threads that left have left. */
@@ -513,7 +349,7 @@ static void *stealing_steal(stealing_ctx *self, uint32_t wanted)
         const uint32_t ahead = pb_load_relaxed_u32(&local->epoch) - wanted;
         if (ahead > 1)
             continue; /* it has not come so far, or that generation is gone */
-        void *object = stealing_chain_oldest(&self->base, &local->chain[wanted & 1]);
+        void *object = pb_chain_oldest(&self->base, &local->chain[wanted & 1]);
         if (object)
             return object;
     }
@@ -527,7 +363,7 @@ static pb_got stealing_find_aged(stealing_ctx *self)
     void *object = self->aged;
     self->aged = NULL;
     if (!object)
-        object = stealing_chain_oldest(&self->base, &self->local->chain[before & 1]);
+        object = pb_chain_oldest(&self->base, &self->local->chain[before & 1]);
     if (object)
         return (pb_got){object, PB_LOCAL_HIT, 0};
     return (pb_got){stealing_steal(self, before), PB_STOLEN, 0};
@@ -536,7 +372,7 @@ static pb_got stealing_find_aged(stealing_ctx *self)
 /* The private slot was empty. */
 static PB_NOINLINE pb_got stealing_find(stealing_ctx *self)
 {
-    void *object = stealing_chain_newest(self, &self->local->chain[self->epoch & 1]);
+    void *object = pb_chain_newest(&self->base, &self->local->chain[self->epoch & 1]);
     if (object)
         return (pb_got){object, PB_LOCAL_HIT, 0};
     object = stealing_steal(self, self->epoch);
@@ -583,7 +419,7 @@ PB_INLINE pb_outcome stealing_release(pb_ctx *ctx, const pb_held held, const pb_
         self->private = held.object;
         return PB_KEPT;
     }
-    if (PB_LIKELY(stealing_chain_push(self, &self->local->chain[self->epoch & 1], held.object)))
+    if (PB_LIKELY(pb_chain_push(&self->base, &self->local->chain[self->epoch & 1], held.object)))
         return PB_KEPT;
     pb_destroy(ctx, held.object, w, args);
     return PB_DESTROYED;

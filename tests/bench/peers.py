@@ -40,9 +40,9 @@ from typing import Any, Final, NoReturn
 import poolbench as pb
 from poolbench import _core, environment
 from poolbench.arm import ArmFailed, LiveArm, Opening, open_line
+from poolbench.figures import number, table
 from poolbench.lock import host_lock
 from poolbench.plan import WARM_S
-from poolbench.report import number, table
 from poolbench.spec import THREADS_MAX, Cell, choices_text, parse_spec, split_list, unsupported
 from poolbench.stats.fairness import thread_share
 
